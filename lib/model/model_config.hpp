@@ -11,18 +11,10 @@
 #include <vector>
 
 #include "core/dtype.hpp"
+#include "core/layer_kinds.hpp"
 #include "model/rope.hpp"
 
 namespace kvbench {
-
-enum class NormKind : std::uint8_t { rms };
-
-// The MLP computes down(activation(gate(x)) * up(x)).
-enum class Activation : std::uint8_t {
-  silu,
-  gelu,      // exact, by erf
-  gelu_tanh  // the tanh approximation
-};
 
 struct ModelConfig {
   std::string model_type;    // config.json's "model_type": the family

@@ -1,0 +1,187 @@
+// The operations that a device must provide, coarse enough that the one forward pass
+// (model/transformer.cpp) is written over them and nothing else.
+//
+// Conventions for every operation:
+// - Pointers are in the backend's own memory unless a comment says host. Shapes stand beside them.
+// - Rows are row-major; `*_stride` counts elements from one row to the next.
+// - Accumulation, softmax and loss are at least f32, whatever the compute dtype.
+// - Work may be queued: results are on the host after `copy_out` or `synchronize`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "core/buffer.hpp"
+#include "core/dtype.hpp"
+#include "core/layer_kinds.hpp"
+#include "core/tensor.hpp"
+
+namespace kvbench {
+
+// A matrix prepared for products, in whatever layout the backend likes best.
+class LinearWeight {
+ public:
+  virtual ~LinearWeight() = default;
+  virtual std::int64_t in_features() const = 0;
+  virtual std::int64_t out_features() const = 0;
+  virtual std::size_t bytes() const = 0;  // memory of the prepared copy
+};
+
+// A table of rows to look up by index.
+class EmbeddingTable {
+ public:
+  virtual ~EmbeddingTable() = default;
+};
+
+// y = x W^T + bias, or y += x W^T + bias.
+struct LinearArgs {
+  const void* x;        // [n_rows, in_features], compute dtype of the weight, dense rows
+  float* y;             // [n_rows, out_features], dense rows
+  std::int64_t n_rows;
+  bool accumulate;      // add to y (the residual stream) in place of overwriting it
+};
+
+struct NormArgs {
+  const float* x;       // [n_rows, width], rows `x_stride` apart
+  void* out;            // [n_rows, width] of out_dtype, rows `out_stride` apart; may alias x if f32
+  const float* weight;  // [width]
+  std::int64_t n_rows;
+  std::int64_t width;
+  std::int64_t x_stride;
+  std::int64_t out_stride;
+  double epsilon;
+  NormKind kind;
+  DType out_dtype;
+};
+
+// out = activation(gate) * up; gate and up are the two halves of one row.
+struct GatedActivationArgs {
+  const float* gate_up;  // [n_rows, 2 * width]: gate, then up
+  void* out;             // [n_rows, width] of out_dtype
+  std::int64_t n_rows;
+  std::int64_t width;
+  Activation activation;
+  DType out_dtype;
+};
+
+// Rows of rotary cosines and sines, attention factor included. Each row belongs to one rotary
+// position; which position a token or slot has is the caller's business.
+struct RopeRows {
+  const float* cosine = nullptr;  // [n, rotary_dim / 2]
+  const float* sine = nullptr;    // [n, rotary_dim / 2]
+};
+
+struct RopeShape {
+  std::int64_t rotary_dim = 0;  // leading dimensions of a head that rotate; 0: no rotation
+  bool interleaved = false;     // pairs (2i, 2i+1) in place of (i, i + rotary_dim / 2)
+};
+
+// New keys and values of one layer, written behind the stored rows of each KV head.
+struct KvAppendArgs {
+  const float* k;                 // [n_tokens, n_kv_heads, head_dim], rows `stride` apart
+  const float* v;                 // [n_tokens, n_kv_heads, head_dim], rows `stride` apart
+  std::int64_t stride;
+  std::int64_t n_tokens;
+  std::int64_t head_dim;
+  std::span<void* const> k_rows;  // host array, per KV head: first free row, [., head_dim]
+  std::span<void* const> v_rows;  // host array, per KV head: first free row, [., head_dim]
+  DType kv_dtype;
+  RopeRows rope;                  // one row per token: rotate k on writing; null: store as is
+  RopeShape rope_shape;
+};
+
+// One run of rows that moves inside a slab: dst_row + i <- src_row + i. Runs may overlap.
+struct RowMove {
+  void* slab;
+  std::int64_t dst_row;
+  std::int64_t src_row;
+  std::int64_t n_rows;
+};
+
+// What is stored for one KV head of one layer. Slots are ordered by position, ascending.
+struct KvHeadView {
+  const void* keys;                // [length, head_dim] of kv_dtype
+  const void* values;              // [length, head_dim] of kv_dtype
+  const std::int32_t* positions;   // host, [length]: each slot's place in the text
+  std::int64_t length;
+};
+
+constexpr std::int64_t kUnlimited = INT64_C(1) << 62;
+
+// Attention of n_tokens queries over the stored entries of their KV heads, the queries' own
+// included. Query i sees slot j when
+//   position_j <= q_position_i, and
+//   position_j < sinks or q_position_i - position_j <= recent, and
+//   the rotary distance between them is below `window` (the model's own sliding window).
+// A sink's rotary position is its slot. The rotary distance to any other slot is the distance of
+// the original positions: a cache whose middle was evicted keeps both in step.
+struct AttentionArgs {
+  const float* q;                     // [n_tokens, n_heads, head_dim], not rotated
+  std::int64_t q_stride;              // elements between tokens of q
+  void* out;                          // [n_tokens, n_heads * head_dim] of out_dtype, dense
+  DType out_dtype;
+  std::int64_t n_tokens;
+  std::int64_t n_heads;
+  std::int64_t head_dim;
+  float scale;                        // 1 / sqrt(head_dim), usually
+  std::span<const KvHeadView> kv;     // host array, [n_kv_heads]; n_heads is a multiple of it
+  DType kv_dtype;
+  const std::int32_t* q_positions;    // host, [n_tokens], ascending
+  std::int64_t sinks = 0;
+  std::int64_t recent = kUnlimited;
+  std::int64_t window = kUnlimited;
+  RopeShape rope_shape;
+  RopeRows q_rope;                    // one row per token
+  RopeRows q_rope_sink;               // one row per token, towards the sinks; null: q_rope
+  const std::int32_t* q_sink_positions = nullptr;  // host, [n_tokens]: the rotary positions of
+                                                   // q_rope_sink; null: q_positions
+  RopeRows slot_rope;                 // one row per slot: keys are stored un-rotated and turned
+                                      // on reading; null: keys are stored rotated
+};
+
+struct NllArgs {
+  const void* hidden;                      // [n_rows, in_features], compute dtype of the weights
+  std::span<const LinearWeight* const> vocabulary;  // consecutive blocks of rows of the head
+  const std::int32_t* targets;             // host, [n_rows]
+  double* nll;                             // host, [n_rows]: -log p(target), natural log
+  std::int64_t n_rows;
+  double logit_scale = 1.0;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual std::string_view name() const = 0;
+  virtual int threads() const = 0;
+
+  // Zeroed memory. DeviceError with the size when there is none.
+  virtual Buffer allocate(std::size_t bytes, MemoryMeter* meter = nullptr) = 0;
+  virtual void copy_in(void* destination, const void* host_source, std::size_t bytes) = 0;
+  virtual void copy_out(void* host_destination, const void* source, std::size_t bytes) = 0;
+  virtual void synchronize() = 0;
+
+  // The rows of `parts` ([out_i, in] each) stacked into one matrix, rounded to `compute`
+  // (f32 or bf16). `biases` is empty or has one entry per part, a null data pointer meaning none.
+  virtual std::unique_ptr<LinearWeight> make_linear(std::span<const TensorView> parts,
+                                                    std::span<const TensorView> biases,
+                                                    DType compute) = 0;
+  // The view must outlive the table: a backend in host memory reads the mapped rows.
+  virtual std::unique_ptr<EmbeddingTable> make_table(const TensorView& rows) = 0;
+
+  // out [n, width] = rows of the table; ids are on the host and valid.
+  virtual void embed(const EmbeddingTable& table, std::span<const std::int32_t> ids,
+                     float* out) = 0;
+  virtual void norm(const NormArgs& args) = 0;
+  virtual void linear(const LinearWeight& weight, const LinearArgs& args) = 0;
+  virtual void gated_activation(const GatedActivationArgs& args) = 0;
+  virtual void kv_append(const KvAppendArgs& args) = 0;
+  virtual void move_rows(std::span<const RowMove> moves, std::size_t row_bytes) = 0;
+  virtual void attention(const AttentionArgs& args) = 0;
+  virtual void nll(const NllArgs& args) = 0;
+};
+
+}  // namespace kvbench

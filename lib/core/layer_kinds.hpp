@@ -1,0 +1,17 @@
+// The kinds of layer arithmetic that model families choose between and every backend provides.
+#pragma once
+
+#include <cstdint>
+
+namespace kvbench {
+
+enum class NormKind : std::uint8_t { rms };
+
+// The MLP computes down(activation(gate(x)) * up(x)).
+enum class Activation : std::uint8_t {
+  silu,
+  gelu,      // exact, by erf
+  gelu_tanh  // the tanh approximation
+};
+
+}  // namespace kvbench
