@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/dtype.hpp"
@@ -25,6 +26,9 @@ struct TensorView {
   std::int64_t element_count() const;
   std::size_t byte_count() const;
 };
+
+// Throws "dtype F8_E4M3 of <name> is not supported" unless the dtype is F32, F16 or BF16.
+void require_float_dtype(const TensorView& tensor, std::string_view name);
 
 // Widens `count` elements from element `first` on to float. The dtype must be F32, F16 or BF16.
 void to_floats(const TensorView& tensor, std::int64_t first, std::int64_t count, float* out);
