@@ -41,7 +41,8 @@ class Checkpoint {
  private:
   void open_single(const std::filesystem::path& file);
   void open_sharded(const std::filesystem::path& index);
-  void add_unlisted_tensors(const std::string& shard, const SafetensorsFile& file);
+  void add_unlisted_tensors(const std::string& shard, const SafetensorsFile& file,
+                            const std::map<std::string, std::string>& shard_of);
 
   std::filesystem::path directory_;
   std::map<std::string, SafetensorsFile> shards_;  // by file name

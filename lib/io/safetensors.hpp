@@ -8,7 +8,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "core/tensor.hpp"
@@ -51,7 +50,7 @@ class SafetensorsFile {
 
   MappedFile file_;
   SafetensorsHeader header_;
-  std::unordered_map<std::string_view, const TensorView*> by_name_;  // into header_.tensors
+  std::map<std::string_view, const TensorView*> by_name_;  // into header_.tensors
 };
 
 }  // namespace kvbench
