@@ -3,14 +3,13 @@
 #pragma once
 
 #include <span>
-#include <string>
 #include <string_view>
 
 #include "model/model_config.hpp"
 
 namespace kvbench {
 
-class ConfigKeys;
+class JsonReader;
 
 // Names of the tensors in a checkpoint; "{}" stands for the layer index. Every ".weight" has its
 // bias, where the config says there is one, under the same name with ".bias".
@@ -29,8 +28,8 @@ struct FamilySpec {
   std::string_view model_type;                      // config.json's "model_type"
   std::string_view summary;                         // one line for help and listings
   std::span<const std::string_view> architectures;  // first one: the family's own
-  // Fills every field of the config but model_type, architecture and stop_ids.
-  void (*read_config)(ConfigKeys& keys, ModelConfig& config);
+  // Fills every field of the config but model_type and architecture from config.json.
+  void (*read_config)(const JsonReader& keys, ModelConfig& config);
   TensorPatterns tensors;
   // Name endings of tensors that old checkpoints carry and no forward pass needs.
   std::span<const std::string_view> harmless_endings;
@@ -38,7 +37,8 @@ struct FamilySpec {
 
 std::span<const FamilySpec> families();
 
-// The family of that model_type; an unknown one is a DataError that lists those known.
-const FamilySpec& find_family(std::string_view model_type);
+// The family of that model_type; an unknown one is a DataError that begins with `where` (the file
+// that asks for it) and lists those known.
+const FamilySpec& find_family(std::string_view model_type, std::string_view where = "config.json");
 
 }  // namespace kvbench

@@ -59,7 +59,7 @@ inline bool depends_on_length(const RopeConfig& config) {
   return config.type == RopeType::dynamic;
 }
 
-// The yarn attention factor of a config that does not state one.
+// The yarn attention factor of a config that does not state one; 0 stands for an absent mscale.
 double yarn_attention_factor(double factor, double mscale, double mscale_all_dim);
 
 // A row of the table of known types: config.json's spelling.

@@ -1,0 +1,72 @@
+// Readers of the config.json keys that families share, each with the family's own defaults.
+// Absent and null are different things in these files: a key that may be null says so.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "io/json_reader.hpp"
+#include "model/family.hpp"
+#include "model/model_config.hpp"
+
+namespace kvbench {
+
+// What a family assumes where config.json is silent.
+struct FamilyDefaults {
+  // num_key_value_heads when absent; nothing: as many as query heads.
+  std::optional<std::int64_t> n_kv_heads = std::nullopt;
+  // null stands for "as many as query heads"; where it may not, it is an error.
+  bool n_kv_heads_may_be_null = true;
+  // head_dim when absent; nothing: hidden_size / num_attention_heads, for null too.
+  std::optional<std::int64_t> head_dim = std::nullopt;
+  std::int64_t max_positions = 0;
+  double norm_eps = 1e-6;
+  std::optional<std::int32_t> bos_id = std::nullopt;
+  std::optional<std::int32_t> stop_id = std::nullopt;
+};
+
+// Sizes, norm, activation, tying, dtype and special ids; no layer slides, no bias is set.
+// Refuses settings that would change the arithmetic of any Llama-like family.
+void read_shared_keys(const JsonReader& keys, const FamilyDefaults& defaults, ModelConfig& config);
+
+// Refuses the key unless it is absent, null, false, empty or equal to `neutral`.
+void refuse_setting(const JsonReader& keys, std::string_view key,
+                    std::optional<double> neutral = std::nullopt);
+
+// sliding_window of every layer: absent means `when_absent`, null means none.
+std::optional<std::int64_t> read_sliding_window(const JsonReader& keys,
+                                                std::optional<std::int64_t> when_absent);
+// Qwen's rule: where use_sliding_window is set, the layers from max_window_layers on slide;
+// "layer_types", where given, decides instead.
+void read_upper_sliding_layers(const JsonReader& keys, ModelConfig& config);
+// Refuses a "layer_types" list that disagrees with the windows the config has.
+void check_layer_types(const JsonReader& keys, const ModelConfig& config);
+
+// eos_token_id as a number, a list, or null (no stop id). Nothing: the key is absent.
+std::optional<std::vector<std::int32_t>> read_stop_ids(const JsonReader& keys);
+
+// Tensor names of Llama and of the families that took them over.
+inline constexpr TensorPatterns kLlamaTensors{
+    .embedding = "model.embed_tokens.weight",
+    .final_norm = "model.norm.weight",
+    .lm_head = "lm_head.weight",
+    .input_norm = "model.layers.{}.input_layernorm.weight",
+    .q = "model.layers.{}.self_attn.q_proj.weight",
+    .k = "model.layers.{}.self_attn.k_proj.weight",
+    .v = "model.layers.{}.self_attn.v_proj.weight",
+    .o = "model.layers.{}.self_attn.o_proj.weight",
+    .q_norm = "model.layers.{}.self_attn.q_norm.weight",
+    .k_norm = "model.layers.{}.self_attn.k_norm.weight",
+    .post_norm = "model.layers.{}.post_attention_layernorm.weight",
+    .gate = "model.layers.{}.mlp.gate_proj.weight",
+    .up = "model.layers.{}.mlp.up_proj.weight",
+    .down = "model.layers.{}.mlp.down_proj.weight",
+};
+
+// Buffers that old checkpoints saved: rotary frequencies and causal masks.
+inline constexpr std::array<std::string_view, 3> kSavedBuffers{".rotary_emb.inv_freq",
+                                                               ".attention.bias", ".masked_bias"};
+
+}  // namespace kvbench
