@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace kvbench {
@@ -31,6 +32,17 @@ std::size_t utf8_length(std::string_view text, std::size_t at) {
   return 0;
 }
 
+// Characters that take no room or reorder the line: C1 controls, zero-width and direction marks,
+// line separators, the byte order mark.
+bool is_invisible(std::string_view character) {
+  const auto between = [&](std::string_view low, std::string_view high) {
+    return character >= low && character <= high;
+  };
+  return between("\xC2\x80", "\xC2\x9F") || between("\xE2\x80\x8B", "\xE2\x80\x8F") ||
+         between("\xE2\x80\xA8", "\xE2\x80\xAE") || between("\xE2\x81\xA0", "\xE2\x81\xAF") ||
+         character == "\xEF\xBB\xBF";
+}
+
 }  // namespace
 
 std::string printable(std::string_view text, std::size_t max_bytes) {
@@ -39,16 +51,14 @@ std::string printable(std::string_view text, std::size_t max_bytes) {
   while (at < text.size()) {
     if (at >= max_bytes) return out + "...";
     const std::size_t length = utf8_length(text, at);
-    const auto byte = static_cast<std::uint8_t>(text[at]);
-    // 0xC2 0x80..0x9F are the C1 control characters.
-    const bool c1 = length == 2 && byte == 0xC2 && static_cast<std::uint8_t>(text[at + 1]) < 0xA0;
-    if (length == 0 || byte < 0x20 || byte == 0x7F || c1) {
-      out += fmt::format("\\x{:02x}", byte);
-      at += 1;
+    const std::string_view character = text.substr(at, std::max<std::size_t>(length, 1));
+    const auto byte = static_cast<std::uint8_t>(character[0]);
+    if (length == 0 || byte < 0x20 || byte == 0x7F || is_invisible(character)) {
+      for (const char c : character) out += fmt::format("\\x{:02x}", static_cast<std::uint8_t>(c));
     } else {
-      out += text.substr(at, length);
-      at += length;
+      out += character;
     }
+    at += character.size();
   }
   return out;
 }
