@@ -17,23 +17,24 @@ struct Environment {
   std::string build_type;
   std::string os;
   std::string cpu_model;
-  std::string isa;      // the widest of the SIMD sets that matter here, e.g. "avx512 amx-bf16"
+  std::string isa;      // SIMD sets of the CPU that matter here, e.g. "avx2 avx512f amx_bf16"
   int cpus_online = 0;  // of the machine
   int cpus_usable = 0;  // usable_cpus()
-  std::int64_t memory_bytes = 0;  // of the machine, or the cgroup limit where it is lower
+  std::int64_t memory_bytes = 0;  // of the machine, whatever a cgroup allows
 };
 
 Environment read_environment();
-nlohmann::json environment_to_json(const Environment& environment);
+nlohmann::ordered_json environment_to_json(const Environment& environment);
 
 // Processors this process can really use: the smaller of its affinity mask and its cgroup's CPU
-// quota (v1 or v2, rounded up), at least 1.
+// quota (v1 or v2), at least 1. A quota of 2.5 CPUs counts as 2: a third thread would be stopped
+// for half of each period, and every parallel loop would wait for it.
 int usable_cpus();
 
-// The quota of `cgroup_line` files alone, for a /proc and a /sys/fs/cgroup laid out as the
-// kernel's: CPUs, rounded up, or 0 for no quota.
-int cgroup_cpu_quota(const std::filesystem::path& proc_self_cgroup,
-                     const std::filesystem::path& cgroup_root);
+// The CPU quota alone, in CPUs, or 0 for none, from files laid out as the kernel's
+// /proc/self/cgroup and /sys/fs/cgroup.
+double cgroup_cpu_quota(const std::filesystem::path& proc_self_cgroup,
+                        const std::filesystem::path& cgroup_root);
 
 // Highest resident size of this process so far (VmHWM), 0 where the kernel does not tell.
 std::int64_t peak_rss_bytes();

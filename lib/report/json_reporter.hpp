@@ -13,7 +13,7 @@
 namespace kvbench {
 
 // indent < 0: one line.
-std::string dump_json(const nlohmann::json& value, int indent = -1);
+std::string dump_json(const nlohmann::ordered_json& value, int indent = -1);
 
 // An array of record_to_row(), one per record: what --json prints.
 void write_json_rows(std::ostream& out, std::span<const RunRecord> records);

@@ -78,11 +78,11 @@ struct RunRecord {
 const Metric* find_metric(const RunRecord& record, const std::string& name);
 
 // The whole record: nested, as stored in <config_hash>.json.
-nlohmann::json record_to_json(const RunRecord& record);
+nlohmann::ordered_json record_to_json(const RunRecord& record);
 
 // One flat object, as in index.jsonl and in --json arrays: each metric under its name (and
 // NAME_stderr), the scalar members of the configuration, and the fields above.
-nlohmann::json record_to_row(const RunRecord& record);
+nlohmann::ordered_json record_to_row(const RunRecord& record);
 
 // Seconds resolution, e.g. "2024-05-01T12:00:00Z".
 std::string utc_now();
