@@ -1,0 +1,163 @@
+// Tensors of tiny checkpoints: found, checked, tied or not; and those that must be refused.
+#include "model/model_tensors.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "core/error.hpp"
+#include "io/checkpoint.hpp"
+#include "model/family.hpp"
+#include "tests/support/error_text.hpp"
+#include "tests/support/tiny_model.hpp"
+
+using kvbench::Checkpoint;
+using kvbench::DType;
+using kvbench::ModelTensors;
+using kvbench::Shape;
+using kvbench::test::contains;
+using kvbench::test::OwnedTensor;
+using kvbench::test::tiny_model;
+using kvbench::test::tiny_tensors;
+using nlohmann::json;
+
+namespace {
+
+ModelTensors collect(const std::filesystem::path& directory, const Checkpoint& checkpoint) {
+  const kvbench::ModelConfig config = kvbench::read_model_config(directory);
+  return collect_tensors(config, kvbench::find_family(config.model_type), checkpoint);
+}
+
+std::string error_of(const std::filesystem::path& directory) {
+  return kvbench::test::error_text<kvbench::DataError>(
+      [&] { collect(directory, Checkpoint::open(directory)); });
+}
+
+std::string error_with(const json& config, const std::vector<OwnedTensor>& tensors) {
+  const kvbench::test::TempDir directory;
+  kvbench::test::write_config(directory, config);
+  kvbench::test::write_tensors(directory, tensors);
+  return error_of(directory.path());
+}
+
+OwnedTensor zeros(const std::string& name, DType dtype, const Shape& shape) {
+  std::size_t n_bytes = kvbench::dtype_size(dtype);
+  for (const std::int64_t size : shape) n_bytes *= static_cast<std::size_t>(size);
+  return {name, dtype, shape, std::string(n_bytes, '\0')};
+}
+
+OwnedTensor& named(std::vector<OwnedTensor>& tensors, const std::string& name) {
+  return *std::ranges::find(tensors, name, &OwnedTensor::name);
+}
+
+}  // namespace
+
+TEST_CASE("every tiny checkpoint is taken or refused as expected") {
+  const json variants = kvbench::test::read_golden("tiny/expected.json").at("variants");
+  REQUIRE(variants.size() > 30);
+  for (const auto& [name, row] : variants.items()) {
+    CAPTURE(name);
+    const std::string error = error_of(tiny_model(name));
+    if (row.contains("error_names")) {
+      CHECK(contains(error, row.at("error_names").get<std::string>()));
+    } else {
+      CHECK(error == "no error");
+    }
+  }
+}
+
+TEST_CASE("tensors land in their places with their shapes") {
+  const Checkpoint checkpoint = Checkpoint::open(tiny_model("llama"));
+  const ModelTensors tensors = collect(tiny_model("llama"), checkpoint);
+  CHECK(tensors.embedding.shape == Shape{32, 16});
+  CHECK(tensors.lm_head.data == checkpoint.require("lm_head.weight").data);
+  CHECK_FALSE(tensors.lm_head_is_embedding);
+  CHECK(tensors.final_norm.data == checkpoint.require("model.norm.weight").data);
+  REQUIRE(tensors.layers.size() == 2);
+  const kvbench::LayerTensors& layer = tensors.layers[1];
+  const auto data = [&](const std::string& name) {
+    return checkpoint.require("model.layers.1." + name + ".weight").data;
+  };
+  CHECK(layer.input_norm.data == data("input_layernorm"));
+  CHECK(layer.post_norm.data == data("post_attention_layernorm"));
+  CHECK(layer.q.data == data("self_attn.q_proj"));
+  CHECK(layer.k.data == data("self_attn.k_proj"));
+  CHECK(layer.v.data == data("self_attn.v_proj"));
+  CHECK(layer.o.data == data("self_attn.o_proj"));
+  CHECK(layer.gate.data == data("mlp.gate_proj"));
+  CHECK(layer.up.data == data("mlp.up_proj"));
+  CHECK(layer.down.data == data("mlp.down_proj"));
+  CHECK_FALSE(layer.q_bias.has_value());
+  CHECK_FALSE(layer.q_norm.has_value());
+}
+
+TEST_CASE("biases and head norms are there exactly when the config has them") {
+  const Checkpoint biased = Checkpoint::open(tiny_model("llama_attnbias"));
+  const kvbench::LayerTensors llama = collect(tiny_model("llama_attnbias"), biased).layers[0];
+  CHECK(llama.k_bias.value().data == biased.require("model.layers.0.self_attn.k_proj.bias").data);
+  CHECK(llama.o_bias.value().shape == Shape{16});
+  const Checkpoint qwen2_file = Checkpoint::open(tiny_model("qwen2_flag_false"));
+  const kvbench::LayerTensors qwen2 = collect(tiny_model("qwen2_flag_false"), qwen2_file).layers[0];
+  CHECK(qwen2.v_bias.has_value());
+  CHECK_FALSE(qwen2.o_bias.has_value());
+  const Checkpoint qwen3_file = Checkpoint::open(tiny_model("qwen3"));
+  const kvbench::LayerTensors qwen3 = collect(tiny_model("qwen3"), qwen3_file).layers[0];
+  CHECK(qwen3.q_norm.value().shape == Shape{8});
+  CHECK(qwen3.q.shape == Shape{32, 16});
+  CHECK(qwen3.o.shape == Shape{16, 32});
+}
+
+TEST_CASE("tied embeddings: absent, equal and other lm_head") {
+  for (const char* name : {"tied_true_missing", "tied_true_present_equal"}) {
+    CAPTURE(name);
+    const Checkpoint checkpoint = Checkpoint::open(tiny_model(name));
+    const ModelTensors tensors = collect(tiny_model(name), checkpoint);
+    CHECK(tensors.lm_head_is_embedding);
+    CHECK(tensors.lm_head.data == tensors.embedding.data);
+    CHECK(tensors.warnings.empty());
+  }
+  const Checkpoint checkpoint = Checkpoint::open(tiny_model("tied_true_present_differs"));
+  const ModelTensors tensors = collect(tiny_model("tied_true_present_differs"), checkpoint);
+  CHECK_FALSE(tensors.lm_head_is_embedding);
+  CHECK(tensors.lm_head.data == checkpoint.require("lm_head.weight").data);
+  REQUIRE(tensors.warnings.size() == 1);
+  CHECK(contains(tensors.warnings[0], "lm_head.weight"));
+}
+
+TEST_CASE("a shape that the config does not give is refused with both shapes") {
+  const std::string error = error_of(tiny_model("llama_no_kv_key"));
+  CHECK(contains(error, "k_proj.weight is [8, 16], expected [16, 16]"));
+  json config = kvbench::test::tiny_config("llama");
+  config["vocab_size"] = 30;
+  CHECK(contains(error_with(config, tiny_tensors("llama")), "model.embed_tokens.weight"));
+}
+
+TEST_CASE("dtypes that are not computed with are refused by name") {
+  std::vector<OwnedTensor> tensors = tiny_tensors("llama");
+  named(tensors, "model.layers.1.mlp.up_proj.weight") =
+      zeros("model.layers.1.mlp.up_proj.weight", DType::f8_e4m3, {24, 16});
+  const std::string error = error_with(kvbench::test::tiny_config("llama"), tensors);
+  CHECK(contains(error, "dtype F8_E4M3 of model.layers.1.mlp.up_proj.weight is not supported"));
+}
+
+TEST_CASE("tensors that nothing uses are refused, saved buffers are not") {
+  const json config = kvbench::test::tiny_config("llama");
+  std::vector<OwnedTensor> tensors = tiny_tensors("llama");
+  tensors.push_back(zeros("model.layers.0.self_attn.rotary_emb.inv_freq", DType::f32, {2}));
+  tensors.push_back(zeros("model.layers.0.attention.bias", DType::boolean, {1, 1, 4, 4}));
+  tensors.push_back(zeros("model.layers.0.attention.masked_bias", DType::f32, {}));
+  CHECK(error_with(config, tensors) == "no error");
+  tensors.push_back(zeros("model.layers.0.self_attn.q_norm.weight", DType::f32, {4}));
+  CHECK(contains(error_with(config, tensors), "model.layers.0.self_attn.q_norm.weight"));
+}
+
+TEST_CASE("fewer layers in the config than in the checkpoint is no silent truncation") {
+  json config = kvbench::test::tiny_config("llama");
+  config["num_hidden_layers"] = 1;
+  CHECK(contains(error_with(config, tiny_tensors("llama")), "model.layers.1."));
+  config["num_hidden_layers"] = 3;
+  CHECK(contains(error_with(config, tiny_tensors("llama")),
+                 "model.layers.2.input_layernorm.weight is missing"));
+}
