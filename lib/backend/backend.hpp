@@ -116,8 +116,8 @@ constexpr std::int64_t kUnlimited = INT64_C(1) << 62;
 //   position_j <= q_position_i, and
 //   position_j < sinks or q_position_i - position_j <= recent, and
 //   the rotary distance between them is below `window` (the model's own sliding window).
-// A sink's rotary position is its slot. The rotary distance to any other slot is the distance of
-// the original positions: a cache whose middle was evicted keeps both in step.
+// The queries' own entries are the last n_tokens slots. With slot_rope, rotary distance is counted
+// in slots (towards a sink from q_sink_positions, where given), else in positions.
 struct AttentionArgs {
   const float* q;                     // [n_tokens, n_heads, head_dim], not rotated
   std::int64_t q_stride;              // elements between tokens of q
@@ -162,6 +162,8 @@ class Backend {
   virtual Buffer allocate(std::size_t bytes, MemoryMeter* meter = nullptr) = 0;
   virtual void copy_in(void* destination, const void* host_source, std::size_t bytes) = 0;
   virtual void copy_out(void* host_destination, const void* source, std::size_t bytes) = 0;
+  // Within the backend's memory; the two must not overlap.
+  virtual void copy_rows(void* destination, const void* source, std::size_t bytes) = 0;
   virtual void synchronize() = 0;
 
   // The rows of `parts` ([out_i, in] each) stacked into one matrix, rounded to `compute`

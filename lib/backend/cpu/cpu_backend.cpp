@@ -1,0 +1,206 @@
+// CpuBackend's operations. Rows are shared out over the threads; each row is computed by one
+// thread in a fixed order, so results do not depend on the thread count.
+#include "backend/cpu/cpu_backend.hpp"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#include "backend/cpu/matmul.hpp"
+#include "backend/cpu/rotation.hpp"
+#include "backend/cpu/tile_kernels.hpp"
+#include "core/error.hpp"
+
+namespace kvbench {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+class HostTable final : public EmbeddingTable {
+ public:
+  explicit HostTable(TensorView rows) : rows_(std::move(rows)) {}
+  void copy_row(std::int64_t row, float* out) const {
+    const std::int64_t width = rows_.shape[1];
+    to_floats(rows_, row * width, width, out);
+  }
+  std::int64_t width() const { return rows_.shape[1]; }
+
+ private:
+  TensorView rows_;
+};
+
+void store_row(const float* row, std::int64_t n, DType dtype, void* out, std::int64_t offset) {
+  if (dtype == DType::f32) {
+    std::memcpy(static_cast<float*>(out) + offset, row, static_cast<std::size_t>(n) * sizeof(float));
+  } else {
+    tile::floats_to_bf16(row, n, static_cast<std::uint16_t*>(out) + offset);
+  }
+}
+
+}  // namespace
+
+CpuBackend::CpuBackend(int threads)
+    : threads_(threads),
+      engine_(dnnl::engine::kind::cpu, 0),
+      stream_(engine_),
+      attention_scratch_(static_cast<std::size_t>(threads)),
+      row_scratch_(static_cast<std::size_t>(threads)) {
+  omp_set_num_threads(threads);
+}
+
+Buffer CpuBackend::allocate(std::size_t bytes, MemoryMeter* meter) {
+  const std::size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  void* data = std::aligned_alloc(kAlignment, rounded == 0 ? kAlignment : rounded);
+  if (data == nullptr) device_error("out of memory: {} bytes asked for", bytes);
+  std::memset(data, 0, bytes);
+  return Buffer(data, bytes, [](void* p) { std::free(p); }, meter);
+}
+
+void CpuBackend::copy_in(void* destination, const void* host_source, std::size_t bytes) {
+  std::memcpy(destination, host_source, bytes);
+}
+
+void CpuBackend::copy_out(void* host_destination, const void* source, std::size_t bytes) {
+  std::memcpy(host_destination, source, bytes);
+}
+
+void CpuBackend::copy_rows(void* destination, const void* source, std::size_t bytes) {
+  std::memcpy(destination, source, bytes);
+}
+
+std::unique_ptr<LinearWeight> CpuBackend::make_linear(std::span<const TensorView> parts,
+                                                      std::span<const TensorView> biases,
+                                                      DType compute) {
+  return std::make_unique<PackedMatrix>(engine_, parts, biases, compute);
+}
+
+std::unique_ptr<EmbeddingTable> CpuBackend::make_table(const TensorView& rows) {
+  return std::make_unique<HostTable>(rows);
+}
+
+void CpuBackend::embed(const EmbeddingTable& table, std::span<const std::int32_t> ids,
+                       float* out) {
+  const auto& rows = static_cast<const HostTable&>(table);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    rows.copy_row(ids[i], out + static_cast<std::int64_t>(i) * rows.width());
+  }
+}
+
+void CpuBackend::norm(const NormArgs& args) {
+  KVB_CHECK(args.kind == NormKind::rms, "norm kind");
+#pragma omp parallel for num_threads(threads_) if (args.n_rows >= 2 * threads_)
+  for (std::int64_t r = 0; r < args.n_rows; ++r) {
+    const float* x = args.x + r * args.x_stride;
+    const double mean_square =
+        static_cast<double>(tile::sum_of_squares(x, args.width)) / static_cast<double>(args.width);
+    const auto factor = static_cast<float>(1.0 / std::sqrt(mean_square + args.epsilon));
+    const std::int64_t offset = r * args.out_stride;
+    if (args.out_dtype == DType::f32) {
+      tile::scale_by(x, args.weight, factor, args.width, static_cast<float*>(args.out) + offset);
+      continue;
+    }
+    auto& row = row_scratch_[static_cast<std::size_t>(thread_index())];
+    row.resize(std::max(row.size(), static_cast<std::size_t>(args.width)));
+    tile::scale_by(x, args.weight, factor, args.width, row.data());
+    store_row(row.data(), args.width, args.out_dtype, args.out, offset);
+  }
+}
+
+void CpuBackend::linear(const LinearWeight& weight, const LinearArgs& args) {
+  static_cast<const PackedMatrix&>(weight).multiply(stream_, args);
+  stream_.wait();
+}
+
+void CpuBackend::gated_activation(const GatedActivationArgs& args) {
+#pragma omp parallel for num_threads(threads_) if (args.n_rows >= 2 * threads_)
+  for (std::int64_t r = 0; r < args.n_rows; ++r) {
+    const float* gate = args.gate_up + r * 2 * args.width;
+    const std::int64_t offset = r * args.width;
+    if (args.out_dtype == DType::f32) {
+      tile::gate(args.activation, gate, gate + args.width, args.width,
+                 static_cast<float*>(args.out) + offset);
+      continue;
+    }
+    auto& row = row_scratch_[static_cast<std::size_t>(thread_index())];
+    row.resize(std::max(row.size(), static_cast<std::size_t>(args.width)));
+    tile::gate(args.activation, gate, gate + args.width, args.width, row.data());
+    store_row(row.data(), args.width, args.out_dtype, args.out, offset);
+  }
+}
+
+void CpuBackend::kv_append(const KvAppendArgs& args) {
+  const auto n_kv_heads = static_cast<std::int64_t>(args.k_rows.size());
+  const std::int64_t d = args.head_dim;
+#pragma omp parallel for num_threads(threads_) if (args.n_tokens >= 2 * threads_)
+  for (std::int64_t t = 0; t < args.n_tokens; ++t) {
+    auto& row = row_scratch_[static_cast<std::size_t>(thread_index())];
+    row.resize(std::max(row.size(), static_cast<std::size_t>(d)));
+    for (std::int64_t h = 0; h < n_kv_heads; ++h) {
+      const auto head = static_cast<std::size_t>(h);
+      std::memcpy(row.data(), args.k + t * args.stride + h * d,
+                  static_cast<std::size_t>(d) * sizeof(float));
+      rotate_row(row.data(), args.rope, t, args.rope_shape);
+      store_row(row.data(), d, args.kv_dtype, args.k_rows[head], t * d);
+      store_row(args.v + t * args.stride + h * d, d, args.kv_dtype, args.v_rows[head], t * d);
+    }
+  }
+}
+
+void CpuBackend::move_rows(std::span<const RowMove> moves, std::size_t row_bytes) {
+  for (const RowMove& move : moves) {
+    auto* slab = static_cast<std::byte*>(move.slab);
+    std::memmove(slab + static_cast<std::size_t>(move.dst_row) * row_bytes,
+                 slab + static_cast<std::size_t>(move.src_row) * row_bytes,
+                 static_cast<std::size_t>(move.n_rows) * row_bytes);
+  }
+}
+
+void CpuBackend::attention(const AttentionArgs& args) { cpu_attention(args, attention_scratch_); }
+
+void CpuBackend::nll(const NllArgs& args) {
+  constexpr std::int64_t kRowBlock = 256;
+  for (std::int64_t begin = 0; begin < args.n_rows; begin += kRowBlock) {
+    const std::int64_t n = std::min(kRowBlock, args.n_rows - begin);
+    nll_rows(args, begin, n);
+  }
+}
+
+// Rows [begin, begin + n): the vocabulary passes by in blocks, folded into a log-sum-exp per row.
+void CpuBackend::nll_rows(const NllArgs& args, std::int64_t begin, std::int64_t n) {
+  std::vector<tile::LogSumExp> folded(static_cast<std::size_t>(n),
+                                      {-std::numeric_limits<float>::infinity(), 0.0});
+  std::vector<double> target_logit(static_cast<std::size_t>(n), 0.0);
+  std::int64_t first_id = 0;
+  for (const LinearWeight* block : args.vocabulary) {
+    const std::int64_t width = block->out_features();
+    const auto& matrix = static_cast<const PackedMatrix&>(*block);
+    logits_.resize(std::max(logits_.size(), static_cast<std::size_t>(n * width)));
+    const auto* hidden = static_cast<const std::byte*>(args.hidden) +
+                         static_cast<std::size_t>(begin * block->in_features()) *
+                             dtype_size(matrix.compute());
+    linear(*block, {.x = hidden, .y = logits_.data(), .n_rows = n, .accumulate = false});
+#pragma omp parallel for num_threads(threads_) if (n >= threads_)
+    for (std::int64_t r = 0; r < n; ++r) {
+      float* row = logits_.data() + r * width;
+      if (args.logit_scale != 1.0) {
+        for (std::int64_t i = 0; i < width; ++i) row[i] *= static_cast<float>(args.logit_scale);
+      }
+      const auto index = static_cast<std::size_t>(r);
+      tile::fold_logits(row, width, folded[index]);
+      const std::int64_t target = args.targets[begin + r] - first_id;
+      if (target >= 0 && target < width) target_logit[index] = static_cast<double>(row[target]);
+    }
+    first_id += width;
+  }
+  for (std::int64_t r = 0; r < n; ++r) {
+    const auto& f = folded[static_cast<std::size_t>(r)];
+    args.nll[begin + r] = static_cast<double>(f.maximum) + std::log(f.sum) -
+                          target_logit[static_cast<std::size_t>(r)];
+  }
+}
+
+}  // namespace kvbench

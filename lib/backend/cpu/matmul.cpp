@@ -1,0 +1,151 @@
+// oneDNN matmul behind PackedMatrix. Both interface generations differ only in how a
+// primitive_desc is made, which `describe` hides.
+#include "backend/cpu/matmul.hpp"
+
+#include <cstring>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/error.hpp"
+
+namespace kvbench {
+namespace {
+
+using Tag = dnnl::memory::format_tag;
+using Type = dnnl::memory::data_type;
+
+Type onednn_type(DType dtype) { return dtype == DType::bf16 ? Type::bf16 : Type::f32; }
+
+std::int64_t total_rows(std::span<const TensorView> parts) {
+  std::int64_t rows = 0;
+  for (const TensorView& part : parts) rows += part.shape.at(0);
+  return rows;
+}
+
+// The layout is chosen for this many rows and then used for every row count: oneDNN's packed
+// layouts depend on the matrix alone.
+constexpr std::int64_t kLayoutRows = 256;
+
+// More shapes than this are not kept: a caller that varies n_rows freely must not eat memory.
+constexpr std::size_t kMaxProducts = 16;
+
+// Writes rows [first, first + count) of `part` in the compute dtype to `out`, dense.
+void convert_rows(const TensorView& part, std::int64_t first, std::int64_t count, DType compute,
+                  std::vector<float>& scratch, std::byte* out) {
+  const std::int64_t width = part.shape.at(1);
+  const std::size_t n = static_cast<std::size_t>(count * width);
+  if (part.dtype == compute) {
+    std::memcpy(out, part.data + static_cast<std::size_t>(first * width) * dtype_size(compute),
+                n * dtype_size(compute));
+    return;
+  }
+  scratch.resize(n);
+  to_floats(part, first * width, count * width, scratch.data());
+  if (compute == DType::f32) {
+    std::memcpy(out, scratch.data(), n * sizeof(float));
+    return;
+  }
+  auto* bits = reinterpret_cast<std::uint16_t*>(out);
+  for (std::size_t i = 0; i < n; ++i) bits[i] = float_to_bf16(scratch[i]);
+}
+
+}  // namespace
+
+PackedMatrix::PackedMatrix(const dnnl::engine& engine, std::span<const TensorView> parts,
+                           std::span<const TensorView> biases, DType compute)
+    : engine_(engine),
+      in_features_(parts.front().shape.at(1)),
+      out_features_(total_rows(parts)),
+      compute_(compute) {
+  KVB_CHECK(compute == DType::f32 || compute == DType::bf16, "compute dtype {}",
+            dtype_name(compute));
+  bool has_bias = false;
+  for (const TensorView& bias : biases) has_bias = has_bias || bias.data != nullptr;
+  if (has_bias) {
+    bias_ = dnnl::memory({{1, out_features_}, Type::f32, Tag::ab}, engine_);
+    auto* values = static_cast<float*>(bias_.get_data_handle());
+    std::memset(values, 0, static_cast<std::size_t>(out_features_) * sizeof(float));
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const std::int64_t rows = parts[i].shape.at(0);
+      if (biases[i].data != nullptr) to_floats(biases[i], 0, rows, values);
+      values += rows;
+    }
+  }
+  pack(parts);
+}
+
+void PackedMatrix::pack(std::span<const TensorView> parts) {
+  const dnnl::memory::desc any({in_features_, out_features_}, onednn_type(compute_), Tag::any);
+  const auto chosen = describe(kLayoutRows, false, any);
+  packed_ = dnnl::memory(chosen.weights_desc(), engine_);
+
+  // W is stored [out, in]; as the product's right side it is [in, out] with columns contiguous.
+  const std::size_t element = dtype_size(compute_);
+  std::vector<std::byte> dense(static_cast<std::size_t>(in_features_ * out_features_) * element);
+  std::vector<float> scratch;
+  std::byte* out = dense.data();
+  for (const TensorView& part : parts) {
+    KVB_CHECK(part.shape.size() == 2 && part.shape[1] == in_features_, "part is {}",
+              to_string(part.shape));
+    constexpr std::int64_t kRowsAtATime = 64;
+    for (std::int64_t row = 0; row < part.shape[0]; row += kRowsAtATime) {
+      const std::int64_t count = std::min(kRowsAtATime, part.shape[0] - row);
+      convert_rows(part, row, count, compute_, scratch, out);
+      out += static_cast<std::size_t>(count * in_features_) * element;
+    }
+  }
+  dnnl::memory plain({{in_features_, out_features_}, onednn_type(compute_), Tag::ba}, engine_,
+                     dense.data());
+  dnnl::stream stream(engine_);
+  dnnl::reorder(plain, packed_).execute(stream, plain, packed_);
+  stream.wait();
+}
+
+dnnl::matmul::primitive_desc PackedMatrix::describe(std::int64_t n_rows, bool accumulate,
+                                                    const dnnl::memory::desc& weights) const {
+  const dnnl::memory::desc x({n_rows, in_features_}, onednn_type(compute_), Tag::ab);
+  const dnnl::memory::desc y({n_rows, out_features_}, Type::f32, Tag::ab);
+  dnnl::primitive_attr attributes;
+  if (accumulate) {
+    dnnl::post_ops add_to_y;
+    add_to_y.append_sum(1.0f);
+    attributes.set_post_ops(add_to_y);
+  }
+  const bool with_bias = static_cast<bool>(bias_);
+  const dnnl::memory::desc bias =
+      with_bias ? bias_.get_desc() : dnnl::memory::desc({1, out_features_}, Type::f32, Tag::ab);
+  try {
+#if DNNL_VERSION_MAJOR >= 3
+    return with_bias ? dnnl::matmul::primitive_desc(engine_, x, weights, bias, y, attributes)
+                     : dnnl::matmul::primitive_desc(engine_, x, weights, y, attributes);
+#else
+    return with_bias
+               ? dnnl::matmul::primitive_desc({x, weights, bias, y}, attributes, engine_)
+               : dnnl::matmul::primitive_desc({x, weights, y}, attributes, engine_);
+#endif
+  } catch (const dnnl::error& error) {
+    device_error("oneDNN has no {} product of {} x {} on this processor ({}); try --dtype f32",
+                 dtype_name(compute_), in_features_, out_features_, error.what());
+  }
+}
+
+void PackedMatrix::multiply(dnnl::stream& stream, const LinearArgs& args) const {
+  const Key key{args.n_rows, args.accumulate};
+  auto found = products_.find(key);
+  if (found == products_.end()) {
+    if (products_.size() >= kMaxProducts) products_.clear();
+    const auto description = describe(args.n_rows, args.accumulate, packed_.get_desc());
+    found = products_.emplace(key, dnnl::matmul(description)).first;
+  }
+  // oneDNN's memory is not const-correct; a product only reads its sources.
+  dnnl::memory x({{args.n_rows, in_features_}, onednn_type(compute_), Tag::ab}, engine_,
+                 const_cast<void*>(args.x));
+  dnnl::memory y({{args.n_rows, out_features_}, Type::f32, Tag::ab}, engine_, args.y);
+  std::unordered_map<int, dnnl::memory> operands{
+      {DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, packed_}, {DNNL_ARG_DST, y}};
+  if (bias_) operands.emplace(DNNL_ARG_BIAS, bias_);
+  found->second.execute(stream, operands);
+}
+
+}  // namespace kvbench

@@ -1,0 +1,68 @@
+// The SIMD inner loops of the CPU backend, compiled for several instruction sets and chosen at
+// run time (Highway). Everything here works on small tiles in f32 and knows no model and no cache.
+#pragma once
+
+#include <cstdint>
+
+#include "core/layer_kinds.hpp"
+
+namespace kvbench::tile {
+
+// Columns of every tile are padded to this many floats, whatever the vector width.
+constexpr std::int64_t kPad = 16;
+
+inline std::int64_t padded(std::int64_t n) { return (n + kPad - 1) / kPad * kPad; }
+
+// C (+)= A B, where A's element (row, inner) lies at a[row * a_row + inner * a_inner].
+struct ProductArgs {
+  const float* a;        // [n_rows, n_inner] by the two strides
+  std::int64_t a_row;
+  std::int64_t a_inner;
+  const float* b;        // [n_inner, n_columns], dense
+  float* c;              // [n_rows, n_columns], dense
+  std::int64_t n_rows;
+  std::int64_t n_inner;
+  std::int64_t n_columns;  // multiple of kPad
+  bool accumulate;
+};
+void product(const ProductArgs& args);
+
+// One step of the online softmax over a block of keys, for n_queries queries side by side:
+// masks the scores outside [first_key, last_key), turns them into exp(score - maximum), and
+// rescales what was gathered before under a lower maximum.
+struct SoftmaxArgs {
+  float* scores;                 // [n_keys, n_queries] in: scores; out: weights
+  const std::int32_t* first_key; // [n_queries] keys below are masked; null: no mask in this block
+  const std::int32_t* last_key;  // [n_queries] keys from here on are masked
+  float* maximum;                // [n_queries] running maximum, -inf at first
+  float* sum;                    // [n_queries] running sum of weights, 0 at first
+  float* output;                 // [n_output, n_queries] running weighted sum of values
+  std::int64_t n_keys;
+  std::int64_t n_queries;        // multiple of kPad
+  std::int64_t n_output;
+};
+void softmax_step(const SoftmaxArgs& args);
+
+// Folds one row's block of logits into a running log-sum-exp: afterwards
+// log(sum) + maximum is the log-sum-exp of everything folded so far. Start with -inf and 0.
+struct LogSumExp {
+  float maximum;
+  double sum;
+};
+void fold_logits(const float* logits, std::int64_t n, LogSumExp& state);
+
+// out = activation(gate) * up, [n] each.
+void gate(Activation activation, const float* gate, const float* up, std::int64_t n, float* out);
+
+// Sum of squares, accumulated in several lanes.
+float sum_of_squares(const float* x, std::int64_t n);
+// out = x * weight * factor, [n] each.
+void scale_by(const float* x, const float* weight, float factor, std::int64_t n, float* out);
+
+void bf16_to_floats(const std::uint16_t* x, std::int64_t n, float* out);
+void floats_to_bf16(const float* x, std::int64_t n, std::uint16_t* out);
+
+// Name of the instruction set in use: "AVX3", "AVX2", ...
+const char* instruction_set();
+
+}  // namespace kvbench::tile

@@ -1,0 +1,66 @@
+// A model ready to run: its configuration, and its weights in a backend's memory.
+// Immutable once loaded, and shared by all sessions that run on it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.hpp"
+#include "core/buffer.hpp"
+#include "io/checkpoint.hpp"
+#include "model/model_config.hpp"
+
+namespace kvbench {
+
+struct LayerWeights {
+  Buffer input_norm;                         // [hidden] f32
+  std::unique_ptr<LinearWeight> qkv;         // [(n_heads + 2 n_kv_heads) * head_dim, hidden]
+  Buffer q_norm, k_norm;                     // [head_dim] f32, empty without qk_norm
+  std::unique_ptr<LinearWeight> o;           // [hidden, n_heads * head_dim]
+  Buffer post_norm;                          // [hidden] f32
+  std::unique_ptr<LinearWeight> gate_up;     // [2 * ffn, hidden]
+  std::unique_ptr<LinearWeight> down;        // [hidden, ffn]
+};
+
+struct Weights {
+  std::unique_ptr<EmbeddingTable> embedding;               // [vocab, hidden]
+  std::vector<LayerWeights> layers;                        // [n_layers]
+  Buffer final_norm;                                       // [hidden] f32
+  std::vector<std::unique_ptr<LinearWeight>> vocabulary;   // lm_head in blocks of rows
+};
+
+class Model {
+ public:
+  // Loads a Hugging Face checkpoint directory. `compute` is the dtype of matrix products, f32 or
+  // bf16. DataError names file, key or tensor. The backend must outlive the model.
+  static Model load(const std::filesystem::path& directory, Backend& backend, DType compute);
+
+  const ModelConfig& config() const { return config_; }
+  const Weights& weights() const { return weights_; }
+  DType compute() const { return compute_; }
+  const std::filesystem::path& directory() const { return checkpoint_.directory(); }
+  // What a reader of results should know about this checkpoint, one sentence each.
+  const std::vector<std::string>& warnings() const { return warnings_; }
+  // SHA-256 of the tensors; see Checkpoint::content_hash.
+  const std::string& content_hash() const { return content_hash_; }
+  // Dtype of the largest tensor in the files.
+  DType storage_dtype() const { return storage_dtype_; }
+  // Memory of the prepared matrices.
+  std::int64_t weight_bytes() const;
+
+ private:
+  Model() = default;
+
+  ModelConfig config_;
+  Checkpoint checkpoint_;  // mapped: the embedding is read from it
+  Weights weights_;
+  DType compute_ = DType::f32;
+  DType storage_dtype_ = DType::f32;
+  std::vector<std::string> warnings_;
+  std::string content_hash_;
+};
+
+}  // namespace kvbench

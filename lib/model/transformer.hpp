@@ -1,0 +1,94 @@
+// The one forward pass. It is written over Backend's operations; families differ only in the data
+// of ModelConfig. It appends to a KvCache and reads from it, and knows nothing of policies.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backend/backend.hpp"
+#include "cache/kv_cache.hpp"
+#include "cache/positions.hpp"
+#include "core/buffer.hpp"
+#include "model/model.hpp"
+#include "model/rotary.hpp"
+
+namespace kvbench {
+
+// One forward pass over consecutive tokens, all layers.
+struct ForwardStep {
+  std::span<const std::int32_t> ids;
+  std::int64_t first_position = 0;  // of ids[0] in the text
+  PositionMode positions = PositionMode::original;
+  AttentionPattern pattern;
+  // cache_index only: slots beyond this one read the sinks as if they stood here, as they would
+  // if the cache had been trimmed before each of them. This is what makes a chunk exact.
+  std::int64_t sink_slot_limit = kUnlimited;
+};
+
+// What a layer shows after its attention, before its entries can be evicted.
+struct LayerState {
+  std::int64_t layer;
+  std::int64_t n_tokens;  // of this step; their entries are the last slots
+  const float* q;         // [n_tokens, n_heads, head_dim] before rotation, rows q_stride apart
+  std::int64_t q_stride;
+};
+
+// Called once per layer and step; may evict from that layer of the cache.
+class LayerHook {
+ public:
+  virtual ~LayerHook() = default;
+  virtual void after_attention(const LayerState& state, KvCache& cache) = 0;
+};
+
+class Transformer {
+ public:
+  // Model and backend must outlive it. Steps have at most `max_tokens` tokens.
+  Transformer(const Model& model, Backend& backend, std::int64_t max_tokens);
+
+  // Fixes the rotary frequencies for a text of this length. Call before the first step.
+  void set_text_length(std::int64_t n_tokens) { rotary_.set_length(n_tokens); }
+
+  // Ids must be valid (DataError otherwise). Afterwards the step's hidden states are held.
+  void forward(const ForwardStep& step, KvCache& cache, LayerHook* hook);
+
+  // nll[i] = -log p(targets[i]) at the i-th held token, natural log.
+  void nll(std::span<const std::int32_t> targets, std::span<double> nll);
+  // All logits of the held token `row`. logits: [vocab_size].
+  void logits(std::int64_t row, std::span<float> logits);
+
+  std::int64_t max_tokens() const { return max_tokens_; }
+
+ private:
+  void prepare_rotation(const ForwardStep& step, const KvCache& cache);
+  void attention_block(const ForwardStep& step, std::int64_t layer, KvCache& cache,
+                       LayerHook* hook);
+  void mlp_block(std::int64_t layer, std::int64_t n_tokens);
+  void norm_rows(const float* x, const Buffer& weight, std::int64_t n_tokens, void* out);
+  void norm_heads(const Buffer& weight, std::int64_t first_column, std::int64_t n_heads,
+                  std::int64_t n_tokens);
+  void check_ids(std::span<const std::int32_t> ids) const;
+
+  const Model& model_;
+  const ModelConfig& config_;
+  Backend& backend_;
+  std::int64_t max_tokens_;
+  std::int64_t qkv_width_;  // (n_heads + 2 n_kv_heads) * head_dim
+
+  Buffer residual_;    // [max_tokens, hidden] f32
+  Buffer normed_;      // [max_tokens, hidden] compute dtype
+  Buffer qkv_;         // [max_tokens, qkv_width] f32: q, k, v side by side
+  Buffer attended_;    // [max_tokens, n_heads * head_dim] compute dtype
+  Buffer gate_up_;     // [max_tokens, 2 * ffn] f32
+  Buffer activated_;   // [max_tokens, ffn] compute dtype
+  Buffer logits_;      // [vocab] f32
+
+  Rotary rotary_;
+  Rotary::Rows token_rows_, sink_rows_, slot_rows_;
+  std::vector<std::int32_t> positions_;       // [n_tokens] of the step, in the text
+  std::vector<std::int32_t> rope_positions_;  // [n_tokens] slots or positions of the queries
+  std::vector<std::int32_t> sink_positions_;  // [n_tokens] the same, as the sinks see them
+  std::vector<const LinearWeight*> vocabulary_;
+};
+
+}  // namespace kvbench
