@@ -1,16 +1,15 @@
-"""Rules that the source tree keeps, checked over the files that git tracks (or would, if added).
+"""Rules that the source tree keeps, checked over its files (tree.py says which).
 
 Run one group with:  python3 tests/repository/source_rules.py IncludeDirection
 Each rule is a function from a tree (path -> text) to a list of complaints; each has a self-test that
 shows it complaining, so that a rule which sees nothing cannot pass unnoticed.
 """
 import re
-import subprocess
 import sys
 import unittest
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tree import CODE_SUFFIXES, ROOT, code_files, source_files
 
 # An include may only point to a lower level, or stay in its own folder.
 LEVELS = [["core"], ["io", "text", "config", "kernels"], ["backend"], ["cache"], ["model", "policy"],
@@ -18,26 +17,12 @@ LEVELS = [["core"], ["io", "text", "config", "kernels"], ["backend"], ["cache"],
 LEVEL_OF = {folder: level for level, folders in enumerate(LEVELS) for folder in folders}
 SAME_LEVEL_EXCEPTIONS = {("text", "io"), ("config", "io")}
 
-CODE_SUFFIXES = {".cpp", ".hpp", ".cu", ".cuh"}
 PRODUCT_FOLDERS = ("lib/", "apps/", "kernels/")
 MAX_LINES = 350
 MAX_FILE_BYTES = 1_000_000
 TOP_LEVEL = {"CMakeLists.txt", "CMakePresets.json", "README.md", ".clang-format", ".clang-tidy", ".gitignore",
              ".ci", "apps", "lib", "kernels", "configs", "datasets", "results", "tests"}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
-
-
-def tracked_files():
-    """Paths relative to the root: what git tracks and what it would, else (no git) all but build output."""
-    git = ["git", "-c", "safe.directory=*", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others",
-           "--exclude-standard"]
-    try:
-        listed = subprocess.run(git, capture_output=True, check=True).stdout.decode().split("\0")
-    except (OSError, subprocess.CalledProcessError):
-        skipped = {".git", "build", "results", "__pycache__"}
-        listed = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*")
-                  if not skipped & set(path.relative_to(ROOT).parts)]
-    return sorted(path for path in listed if path and (ROOT / path).is_file())
 
 
 def read_tree(paths):
@@ -119,7 +104,7 @@ class RuleCase(unittest.TestCase):
 
 class IncludeDirection(RuleCase):
     def test_the_tree(self):
-        tree = read_tree(path for path in tracked_files() if Path(path).suffix in CODE_SUFFIXES)
+        tree = read_tree(code_files())
         self.assertGreater(len(code_of(tree)), 10)
         self.expect_none(include_complaints(tree))
 
@@ -151,7 +136,7 @@ class IncludeDirection(RuleCase):
 class Sources(RuleCase):
     def setUp(self):
         texts = CODE_SUFFIXES | {".py", ".sh", ".txt"}
-        self.tree = read_tree(path for path in tracked_files()
+        self.tree = read_tree(path for path in source_files()
                               if Path(path).suffix in texts and "/golden/" not in path)
 
     def test_each_file_begins_with_its_purpose(self):
@@ -172,11 +157,11 @@ class Sources(RuleCase):
 
 class Files(RuleCase):
     def test_none_is_large(self):
-        self.expect_none([f"{path}: {size} bytes, at most {MAX_FILE_BYTES}" for path in tracked_files()
+        self.expect_none([f"{path}: {size} bytes, at most {MAX_FILE_BYTES}" for path in source_files()
                           if (size := (ROOT / path).stat().st_size) > MAX_FILE_BYTES])
 
     def test_the_top_level_holds_the_known_names(self):
-        self.expect_none(top_level_complaints(tracked_files()))
+        self.expect_none(top_level_complaints(source_files()))
         self.assertTrue(top_level_complaints(["scripts/a.sh"]))
 
 
