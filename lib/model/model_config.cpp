@@ -1,9 +1,11 @@
+// config.json and generation_config.json to a ModelConfig, by way of the family's reader.
 #include "model/model_config.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
+#include "core/printable.hpp"
 #include "io/json_reader.hpp"
 #include "model/families/family_keys.hpp"
 #include "model/family.hpp"
@@ -23,10 +25,10 @@ std::string read_architecture(const JsonReader& keys, const FamilySpec& family,
   }
   auto name = list->front().get<std::string>();
   if (std::ranges::find(family.architectures, name) == family.architectures.end()) {
-    warnings.push_back(
-        fmt::format("{}: architectures says {}; it is read as {}, because model_type "
-                    "is \"{}\"",
-                    keys.where(), name, family.architectures.front(), family.model_type));
+    warnings.push_back(fmt::format(
+        "{}: architectures says {}; it is read as {}, because model_type "
+        "is \"{}\"",
+        keys.where(), printable(name), family.architectures.front(), family.model_type));
   }
   return name;
 }

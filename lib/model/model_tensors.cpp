@@ -1,3 +1,4 @@
+// Tensor names to checked views, the rules for tied embeddings, and the search for unused tensors.
 #include "model/model_tensors.hpp"
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/printable.hpp"
 #include "io/checkpoint.hpp"
 #include "model/family.hpp"
 
@@ -78,7 +80,8 @@ class Collector {
       const bool harmless = std::ranges::any_of(
           harmless_endings, [&](std::string_view ending) { return name.ends_with(ending); });
       if (harmless || used_.contains(name)) continue;
-      if (++n_unused <= kShown) shown += fmt::format("{}{}", shown.empty() ? "" : ", ", name);
+      if (++n_unused <= kShown)
+        shown += fmt::format("{}{}", shown.empty() ? "" : ", ", printable(name));
     }
     if (n_unused == 0) return;
     data_error("{}: {} tensor(s) that the model of config.json does not use: {}{}", where(),

@@ -1,3 +1,4 @@
+// The formulas of the rotary scaling types.
 #include "model/rope.hpp"
 
 #include <algorithm>

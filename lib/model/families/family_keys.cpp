@@ -1,3 +1,5 @@
+// Sizes, heads, activation, dtype and special ids of config.json, and the settings that are
+// refused.
 #include "model/families/family_keys.hpp"
 
 #include <algorithm>
@@ -7,6 +9,7 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "core/printable.hpp"
 
 namespace kvbench {
 namespace {
@@ -70,7 +73,8 @@ Activation read_activation(const JsonReader& keys) {
   }
   std::string known;
   for (const Row& row : kRows) known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
-  keys.fail("hidden_act", fmt::format("\"{}\" is not supported; known: {}", name, known));
+  keys.fail("hidden_act",
+            fmt::format("\"{}\" is not supported; known: {}", printable(name), known));
 }
 
 // "dtype" is the newer name of "torch_dtype"; "torch.float16" is an older spelling of "float16".
@@ -84,8 +88,8 @@ std::optional<DType> read_declared_dtype(const JsonReader& keys) {
   if (name == "float32" || name == "float") return DType::f32;
   if (name == "float16" || name == "half") return DType::f16;
   if (name == "bfloat16") return DType::bf16;
-  keys.fail(key,
-            fmt::format("\"{}\" is not supported; known: float32, float16, bfloat16", written));
+  keys.fail(key, fmt::format("\"{}\" is not supported; known: float32, float16, bfloat16",
+                             printable(written)));
 }
 
 void read_special_ids(const JsonReader& keys, const FamilyDefaults& defaults, ModelConfig& config) {

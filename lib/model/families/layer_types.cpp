@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "core/printable.hpp"
 #include "model/families/family_keys.hpp"
 
 namespace kvbench {
@@ -22,8 +23,8 @@ std::optional<std::vector<bool>> read_layer_types(const JsonReader& keys, std::i
   for (const nlohmann::json& item : *list) {
     const std::string name = item.is_string() ? item.get<std::string>() : item.dump();
     if (name != kFull && name != kSliding) {
-      keys.fail("layer_types",
-                fmt::format("\"{}\" is not supported; known: {}, {}", name, kFull, kSliding));
+      keys.fail("layer_types", fmt::format("\"{}\" is not supported; known: {}, {}",
+                                           printable(name), kFull, kSliding));
     }
     slides.push_back(name == kSliding);
   }

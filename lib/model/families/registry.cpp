@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "core/printable.hpp"
 #include "model/family.hpp"
 
 namespace kvbench {
@@ -28,7 +29,8 @@ const FamilySpec& find_family(std::string_view model_type, std::string_view wher
     if (family.model_type == model_type) return family;
     known += fmt::format("{}{}", known.empty() ? "" : ", ", family.model_type);
   }
-  data_error("{}: model_type \"{}\" is not supported; known: {}", where, model_type, known);
+  data_error("{}: model_type \"{}\" is not supported; known: {}", where, printable(model_type),
+             known);
 }
 
 }  // namespace kvbench

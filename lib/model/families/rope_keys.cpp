@@ -1,3 +1,4 @@
+// Rotary settings of config.json: which of several keys decides, and what each scaling type needs.
 #include "model/families/rope_keys.hpp"
 
 #include <array>
@@ -7,6 +8,7 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "core/printable.hpp"
 #include "model/families/family_keys.hpp"
 
 namespace kvbench {
@@ -73,7 +75,8 @@ RopeType find_rope_type(const JsonReader& settings, std::string_view key, const 
     if (row.name == name) return row.type;
     known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
   }
-  settings.fail(key, fmt::format("rope type \"{}\" is not supported; known: {}", name, known));
+  settings.fail(
+      key, fmt::format("rope type \"{}\" is not supported; known: {}", printable(name), known));
 }
 
 RopeType read_type(const JsonReader& settings, std::vector<std::string>& warnings) {
@@ -81,7 +84,7 @@ RopeType read_type(const JsonReader& settings, std::vector<std::string>& warning
   const auto older = settings.optional_string("type");
   if (newer && older && *newer != *older) {
     warnings.push_back(fmt::format("{}: rope_type is \"{}\" and type is \"{}\"; rope_type wins",
-                                   settings.where(), *newer, *older));
+                                   settings.where(), printable(*newer), printable(*older)));
   }
   if (newer) return find_rope_type(settings, "rope_type", *newer);
   if (older) return find_rope_type(settings, "type", *older);
