@@ -27,6 +27,12 @@ std::string describe(const json& value) {
       return fmt::format("an array of {}", value.size());
     case json::value_t::string:
       return fmt::format("the string \"{}\"", printable(*value.get_ptr<const std::string*>()));
+    case json::value_t::number_float: {
+      // An integer too large for 64 bits has become a double: show its digits, not 1.8e19.
+      const auto number = value.get<double>();
+      const bool is_large_integer = std::abs(number) >= 0x1p63 && std::abs(number) < 1e30;
+      return is_large_integer ? fmt::format("{:.0f}", number) : value.dump();
+    }
     default:
       return value.dump();
   }

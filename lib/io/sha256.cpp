@@ -31,6 +31,7 @@ Sha256& Sha256::operator=(Sha256&&) noexcept = default;
 Sha256::~Sha256() = default;
 
 void Sha256::update(std::span<const std::byte> bytes) {
+  KVB_CHECK(state_ != nullptr, "the hash has been ended");
   KVB_CHECK(EVP_DigestUpdate(state_->context, bytes.data(), bytes.size()) == 1,
             "SHA-256 update failed");
 }
@@ -41,8 +42,10 @@ void Sha256::update(std::string_view text) {
 
 std::string Sha256::hex() {
   std::array<unsigned char, 32> digest{};
+  KVB_CHECK(state_ != nullptr, "the hash has been ended");
   KVB_CHECK(EVP_DigestFinal_ex(state_->context, digest.data(), nullptr) == 1,
-            "SHA-256 has been ended before");
+            "SHA-256 failed to end");
+  state_.reset();
   std::string text;
   text.reserve(2 * digest.size());
   for (const unsigned char byte : digest) text += fmt::format("{:02x}", byte);
