@@ -145,5 +145,5 @@ def main(arguments):
 if __name__ == "__main__":
     try:
         main(sys.argv[1:])
-    except (cache.SetupError, OSError, lzma.LZMAError, zlib.error, struct.error) as error:
+    except (cache.SetupError, OSError, ValueError, LookupError, lzma.LZMAError, zlib.error, struct.error) as error:
         sys.exit(f"make_books: {error}")
