@@ -173,7 +173,10 @@ void KvCache::clear() {
     h.length = 0;
   }
   live_rows_ = 0;
-  peak_live_rows_ = 0;
+}
+
+void KvCache::reset_statistics() {
+  peak_live_rows_ = live_rows_;
   evicted_entries_ = 0;
   meter_.reset_peak();
 }

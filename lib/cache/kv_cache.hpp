@@ -51,14 +51,16 @@ class KvCache {
 
   // Reallocates every head to its length plus `spare_rows`, where that frees memory.
   void shrink(std::int64_t spare_rows);
-  // Forgets all entries, the eviction count and the peaks; keeps the memory.
+  // Drops all entries without counting them as evicted; keeps the memory.
   void clear();
+  // Starts the eviction count and the peaks afresh.
+  void reset_statistics();
 
   std::int64_t live_bytes() const { return live_rows_ * entry_bytes(); }
   std::int64_t peak_live_bytes() const { return peak_live_rows_ * entry_bytes(); }
   std::int64_t allocated_bytes() const { return meter_.allocated_bytes(); }
   std::int64_t peak_allocated_bytes() const { return meter_.peak_bytes(); }
-  // Entries evicted since the last clear, summed over layers and KV heads.
+  // Entries evicted since the statistics were reset, summed over layers and KV heads.
   std::int64_t evicted_entries() const { return evicted_entries_; }
 
  private:

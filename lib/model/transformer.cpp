@@ -181,9 +181,15 @@ void Transformer::norm_heads(const Buffer& weight, std::int64_t first_column, st
   }
 }
 
-void Transformer::nll(std::span<const std::int32_t> targets, std::span<double> nll) {
+const void* Transformer::hidden_row(std::int64_t row) const {
+  return normed_.as<std::byte>() +
+         static_cast<std::size_t>(row * config_.hidden_size) * dtype_size(model_.compute());
+}
+
+void Transformer::nll(std::int64_t first_row, std::span<const std::int32_t> targets,
+                      std::span<double> nll) {
   check_ids(targets);
-  backend_.nll({.hidden = normed_.as<void>(),
+  backend_.nll({.hidden = hidden_row(first_row),
                 .vocabulary = vocabulary_,
                 .targets = targets.data(),
                 .nll = nll.data(),
@@ -191,11 +197,10 @@ void Transformer::nll(std::span<const std::int32_t> targets, std::span<double> n
 }
 
 void Transformer::logits(std::int64_t row, std::span<float> logits) {
-  const auto* hidden = normed_.as<std::byte>() + static_cast<std::size_t>(
-                           row * config_.hidden_size) * dtype_size(model_.compute());
   float* out = logits_.as<float>();
   for (const LinearWeight* block : vocabulary_) {
-    backend_.linear(*block, {.x = hidden, .y = out, .n_rows = 1, .accumulate = false});
+    backend_.linear(*block,
+                    {.x = hidden_row(row), .y = out, .n_rows = 1, .accumulate = false});
     out += block->out_features();
   }
   backend_.copy_out(logits.data(), logits_.as<void>(), logits.size() * sizeof(float));

@@ -52,8 +52,8 @@ class Transformer {
   // Ids must be valid (DataError otherwise). Afterwards the step's hidden states are held.
   void forward(const ForwardStep& step, KvCache& cache, LayerHook* hook);
 
-  // nll[i] = -log p(targets[i]) at the i-th held token, natural log.
-  void nll(std::span<const std::int32_t> targets, std::span<double> nll);
+  // nll[i] = -log p(targets[i]) at the held token first_row + i, natural log.
+  void nll(std::int64_t first_row, std::span<const std::int32_t> targets, std::span<double> nll);
   // All logits of the held token `row`. logits: [vocab_size].
   void logits(std::int64_t row, std::span<float> logits);
 
@@ -68,6 +68,8 @@ class Transformer {
   void norm_heads(const Buffer& weight, std::int64_t first_column, std::int64_t n_heads,
                   std::int64_t n_tokens);
   void check_ids(std::span<const std::int32_t> ids) const;
+  // Hidden state of a held token, [hidden] in the compute dtype.
+  const void* hidden_row(std::int64_t row) const;
 
   const Model& model_;
   const ModelConfig& config_;

@@ -1,0 +1,73 @@
+// One sequence running through a model under one eviction policy: feeds tokens, scores them,
+// evicts at the right moments. Several sessions can share a model and a backend.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backend/backend.hpp"
+#include "cache/kv_cache.hpp"
+#include "model/model.hpp"
+#include "model/transformer.hpp"
+#include "policy/eviction_policy.hpp"
+
+namespace kvbench {
+
+struct SessionOptions {
+  // Tokens per forward, where the policy's kept set follows from positions alone; others are fed
+  // token by token. The results do not depend on it.
+  std::int64_t chunk = 512;
+  DType kv_dtype = DType::f32;  // f32 or bf16
+  std::uint64_t seed = 0;
+};
+
+class Session final : private LayerHook {
+ public:
+  // All must outlive the session. ConfigError where policy and model do not go together.
+  Session(const Model& model, Backend& backend, EvictionPolicy& policy,
+          const SessionOptions& options);
+
+  // Starts a new sequence of (about) `text_tokens` tokens: an empty cache and a fresh policy.
+  // The length sizes the cache and fixes frequencies that depend on it (dynamic NTK scaling).
+  void begin(std::int64_t text_tokens);
+
+  // Continues the sequence with `ids`. nll[i] = -log p(targets[i]) after ids[0..i], for the first
+  // targets.size() ids; nll has the same size.
+  void feed(std::span<const std::int32_t> ids, std::span<const std::int32_t> targets,
+            std::span<double> nll);
+  void feed(std::span<const std::int32_t> ids) { feed(ids, {}, {}); }
+
+  // Logits after the last token fed. logits: [vocab_size].
+  void last_logits(std::span<float> logits);
+
+  const KvCache& cache() const { return cache_; }
+  // Places in the text of the entries of one head, ascending.
+  std::vector<std::int32_t> kept_positions(std::int64_t layer, std::int64_t kv_head) const;
+  std::int64_t tokens_fed() const { return tokens_fed_; }
+  // Entries dropped since `begin`, summed over layers and KV heads.
+  std::int64_t evicted_entries() const { return cache_.evicted_entries() + recompute_dropped_; }
+
+ private:
+  void after_attention(const LayerState& state, KvCache& cache) override;
+
+  void step(std::span<const std::int32_t> ids);
+  void recompute_step(std::int32_t id);
+  void evict_layer(std::int64_t layer, std::int64_t capacity);
+  std::int64_t tokens_per_step() const;
+
+  const ModelConfig& config_;
+  EvictionPolicy& policy_;
+  PolicyTraits traits_;
+  SessionOptions options_;
+  KvCache cache_;
+  Transformer transformer_;
+  std::int64_t tokens_fed_ = 0;
+  std::int64_t held_tokens_ = 0;        // tokens of the last forward
+  std::int64_t recompute_dropped_ = 0;  // entries that slid out of a re-computed window
+  std::vector<std::int32_t> tail_;      // the last tokens fed, for re-computation
+  std::vector<std::span<const std::int32_t>> positions_;  // [n_kv_heads], of the layer selected
+  KeepList keep_;                                          // [n_kv_heads]
+};
+
+}  // namespace kvbench
