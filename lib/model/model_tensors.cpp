@@ -170,4 +170,21 @@ ModelTensors collect_tensors(const ModelConfig& config, const FamilySpec& family
   return tensors;
 }
 
+std::int64_t parameter_count(const ModelTensors& tensors) {
+  std::int64_t total = tensors.embedding.element_count() + tensors.final_norm.element_count();
+  if (!tensors.lm_head_is_embedding) total += tensors.lm_head.element_count();
+  for (const LayerTensors& layer : tensors.layers) {
+    for (const TensorView* weight : {&layer.input_norm, &layer.q, &layer.k, &layer.v, &layer.o,
+                                     &layer.post_norm, &layer.gate, &layer.up, &layer.down}) {
+      total += weight->element_count();
+    }
+    for (const auto* optional :
+         {&layer.q_bias, &layer.k_bias, &layer.v_bias, &layer.o_bias, &layer.q_norm, &layer.k_norm,
+          &layer.gate_bias, &layer.up_bias, &layer.down_bias}) {
+      if (optional->has_value()) total += (*optional)->element_count();
+    }
+  }
+  return total;
+}
+
 }  // namespace kvbench

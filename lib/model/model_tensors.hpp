@@ -2,6 +2,7 @@
 // Names are resolved and shapes and dtypes checked here, once; every view is F32, F16 or BF16.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -55,5 +56,8 @@ struct ModelTensors {
 // checkpoint's matrix is used, as the reference implementation does, with a warning.
 ModelTensors collect_tensors(const ModelConfig& config, const FamilySpec& family,
                              const Checkpoint& checkpoint);
+
+// Numbers that the model consists of; a tied lm_head counts once, with the embedding.
+std::int64_t parameter_count(const ModelTensors& tensors);
 
 }  // namespace kvbench

@@ -1,0 +1,59 @@
+// Options of `kvbench inspect`; the work is done in inspect_report.
+#include "apps/kvbench/inspect_command.hpp"
+
+#include <fmt/core.h>
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "apps/kvbench/inspect_report.hpp"
+#include "apps/kvbench/options.hpp"
+
+namespace kvbench {
+namespace {
+
+struct InspectOptions {
+  std::string path;
+  InspectRequest request;
+  bool json = false;
+};
+
+void run(InspectOptions options) {
+  options.request.path = options.path;
+  const nlohmann::ordered_json report = inspect_model(options.request);
+  // A path need not be UTF-8; a JSON document must be.
+  const auto replace = nlohmann::ordered_json::error_handler_t::replace;
+  fmt::print("{}",
+             options.json ? report.dump(1, ' ', false, replace) + "\n" : inspect_text(report));
+}
+
+}  // namespace
+
+void add_inspect_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "inspect", "Show a model's resolved configuration, tensors, parameters and KV size");
+  const auto options = std::make_shared<InspectOptions>();
+  CLI::Option* path =
+      add_text(*command, "path", options->path, "Model directory, or one .safetensors file");
+  CLI::Option* model =
+      add_text(*command, "--model", options->path, "Model directory (the same as PATH)");
+  path->excludes(model);
+  command->add_flag("--rope", options->request.rope, "Print the rotary frequencies");
+  add_int(*command, "--length", options->request.rope_length, 0,
+          std::numeric_limits<std::int32_t>::max(),
+          "Tokens of text that --rope is for (0: the model's context length)");
+  command->add_flag("--values", options->request.values,
+                    "Print the values of tensors of at most 32 elements");
+  command->add_flag("--json", options->json, "Print one JSON document");
+  command->callback([options, path, model] {
+    if (path->count() + model->count() == 0) {
+      throw CLI::RequiredError("a model directory (PATH or --model)");
+    }
+    run(*options);
+  });
+}
+
+}  // namespace kvbench
