@@ -22,6 +22,9 @@
 
 namespace kvbench {
 
+class TextStream;        // text/text_stream.hpp
+struct TokenizerConfig;  // text/tokenizer_config.hpp
+
 // What a special token spelled out in the text ("<|eot_id|>" in a book) means.
 enum class SpecialTokens {
   text,   // nothing: its characters are tokenized like any others (right for untrusted text)
@@ -64,8 +67,7 @@ class Tokenizer {
   // Text of `ids`, always valid UTF-8: bytes that make no whole character become U+FFFD, exactly
   // as the reference has it. `skip_special` leaves out special tokens. Throws DataError for an id
   // outside [0, vocab_size()).
-  virtual std::string decode(std::span<const std::int32_t> ids,
-                             bool skip_special = false) const = 0;
+  std::string decode(std::span<const std::int32_t> ids, bool skip_special = false) const;
 
   // The bytes one id stands for, which may be part of a character. A SentencePiece word keeps its
   // leading space.
@@ -79,7 +81,8 @@ class Tokenizer {
   virtual std::int32_t vocab_size() const = 0;
   // The id that the tokenizer's own post-processor (or add_bos_token) puts first, if any.
   std::optional<std::int32_t> bos_id() const { return bos_id_; }
-  // Ids that end a generation: eos_token of tokenizer_config.json, else that of the model file.
+  // Ids that end a generation, ascending: eos_token_id of generation_config.json and eos_token of
+  // tokenizer_config.json; without either, what tokenizer.model has.
   const std::vector<std::int32_t>& eos_ids() const { return eos_ids_; }
   // One line for the record: "tokenizer.json BPE, byte-level, 49152 ids, no BOS".
   std::string description() const;
@@ -90,7 +93,9 @@ class Tokenizer {
   // Ids of `text`, which is valid UTF-8; no BOS.
   virtual std::vector<std::int32_t> encode_text(std::string_view text,
                                                 SpecialTokens specials) const = 0;
-  // "tokenizer.json BPE, byte-level"
+  // A new decoding; `live` when its text is shown piece by piece.
+  virtual std::unique_ptr<TextStream> text_stream(bool skip_special, bool live) const = 0;
+  // "tokenizer.json BPE, byte-level, 48900 merges"
   virtual std::string kind() const = 0;
 
   std::optional<std::int32_t> bos_id_;
@@ -99,9 +104,12 @@ class Tokenizer {
 
  private:
   friend class StreamDecoder;
+  void set_eos(const TokenizerConfig& config);
 };
 
-// Decodes ids one by one; the texts of all calls, joined, are decode() of all ids.
+// Decodes ids one by one; the texts of all calls, joined, are decode() of all ids. One exception:
+// where a byte-fallback tokenizer shows whole characters before the bytes that spoil their run,
+// decode() replaces those characters, too, and a stream has already shown them.
 //
 //   StreamDecoder stream(*tokenizer);
 //   for (std::int32_t id : ids) std::cout << stream.push(id);
@@ -110,6 +118,7 @@ class StreamDecoder {
  public:
   // The tokenizer must outlive the decoder.
   explicit StreamDecoder(const Tokenizer& tokenizer, bool skip_special = false);
+  ~StreamDecoder();
 
   // The text that `id` completes: empty while a character is still open.
   std::string push(std::int32_t id);
@@ -119,8 +128,7 @@ class StreamDecoder {
  private:
   const Tokenizer& tokenizer_;
   bool skip_special_;
-  std::vector<std::int32_t> window_;  // ids since the last point at which the text was complete
-  std::string emitted_;               // text of window_ that has been returned
+  std::unique_ptr<TextStream> stream_;
 };
 
 }  // namespace kvbench

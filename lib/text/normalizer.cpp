@@ -1,0 +1,140 @@
+// Normalizer steps. Unicode normal forms come from utf8proc.
+#include "text/normalizer.hpp"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "core/error.hpp"
+#include "text/json_component.hpp"
+#include "text/utf8.hpp"
+
+namespace kvbench {
+namespace {
+
+// NFC, NFD, NFKC or NFKD.
+class UnicodeForm : public NormalizerStep {
+ public:
+  explicit UnicodeForm(unsigned options) : options_(options | UTF8PROC_STABLE) {}
+
+  // An ASCII character starts a new composition, and alone it stays as it is in all four forms.
+  // So only the runs from one ASCII character to the next that hold others need work.
+  std::string apply(std::string_view text, RegexScratch&) const override {
+    const auto is_ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
+    std::string out;
+    out.reserve(text.size());
+    while (!text.empty()) {
+      const auto other = std::find_if_not(text.begin(), text.end(), is_ascii);
+      const auto ascii_count = static_cast<std::size_t>(other - text.begin());
+      if (ascii_count == text.size()) return out.append(text);
+      const std::size_t begin = ascii_count == 0 ? 0 : ascii_count - 1;
+      const auto next = std::find_if(other, text.end(), is_ascii);
+      const auto end = static_cast<std::size_t>(next - text.begin());
+      out.append(text.substr(0, begin));
+      append_form(text.substr(begin, end - begin), out);
+      text.remove_prefix(end);
+    }
+    return out;
+  }
+
+ private:
+  void append_form(std::string_view text, std::string& out) const {
+    utf8proc_uint8_t* mapped = nullptr;
+    const auto size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                                   static_cast<utf8proc_ssize_t>(text.size()), &mapped,
+                                   static_cast<utf8proc_option_t>(options_));
+    const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(mapped, &std::free);
+    if (size < 0) data_error("Unicode normalization failed: {}", utf8proc_errmsg(size));
+    out.append(reinterpret_cast<const char*>(mapped), static_cast<std::size_t>(size));
+  }
+
+  unsigned options_;
+};
+
+// Character by character, without regard to the language or to a final sigma.
+class Lowercase : public NormalizerStep {
+ public:
+  std::string apply(std::string_view text, RegexScratch&) const override {
+    std::string out;
+    out.reserve(text.size());
+    while (!text.empty()) {
+      const Utf8Step step = utf8_step(text);
+      if (step.code_point == 0x130) {
+        out.append("i\xCC\x87");  // the only character whose lower case is two characters
+      } else {
+        const auto lower = utf8proc_tolower(static_cast<utf8proc_int32_t>(step.code_point));
+        append_utf8(static_cast<char32_t>(lower), out);
+      }
+      text.remove_prefix(step.byte_count);
+    }
+    return out;
+  }
+};
+
+class Prepend : public NormalizerStep {
+ public:
+  explicit Prepend(std::string prefix) : prefix_(std::move(prefix)) {}
+  std::string apply(std::string_view text, RegexScratch&) const override {
+    return text.empty() ? std::string() : prefix_ + std::string(text);
+  }
+
+ private:
+  std::string prefix_;
+};
+
+class Replace : public NormalizerStep {
+ public:
+  Replace(Regex pattern, std::string content)
+      : pattern_(std::move(pattern)), content_(std::move(content)) {}
+
+  std::string apply(std::string_view text, RegexScratch& scratch) const override {
+    std::vector<RegexSpan> spans;
+    pattern_.find_all(text, scratch, spans);
+    std::string out;
+    out.reserve(text.size());
+    for (const RegexSpan& span : spans) {
+      out.append(span.is_match ? content_ : text.substr(span.begin, span.end - span.begin));
+    }
+    return out;
+  }
+
+ private:
+  Regex pattern_;
+  std::string content_;
+};
+
+std::unique_ptr<NormalizerStep> make_step(const JsonComponent& spec) {
+  const std::string& type = spec.type();
+  if (type == "NFC") return std::make_unique<UnicodeForm>(UTF8PROC_COMPOSE);
+  if (type == "NFD") return std::make_unique<UnicodeForm>(UTF8PROC_DECOMPOSE);
+  if (type == "NFKC") return std::make_unique<UnicodeForm>(UTF8PROC_COMPOSE | UTF8PROC_COMPAT);
+  if (type == "NFKD") return std::make_unique<UnicodeForm>(UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT);
+  if (type == "Lowercase") return std::make_unique<Lowercase>();
+  if (type == "Prepend") {
+    return std::make_unique<Prepend>(spec.members().require_string("prepend"));
+  }
+  if (type == "Replace") {
+    return std::make_unique<Replace>(spec.pattern(), spec.members().require_string("content"));
+  }
+  spec.unsupported_type("NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace, Sequence");
+}
+
+}  // namespace
+
+Normalizer::Normalizer(const nlohmann::json& spec, const std::string& file) {
+  if (spec.is_null()) return;
+  JsonComponent(spec, file, "normalizer").for_each("normalizers", [this](const auto& step) {
+    steps_.push_back(make_step(step));
+  });
+}
+
+std::string Normalizer::apply(std::string_view text, RegexScratch& scratch) const {
+  std::string current(text);
+  for (const auto& step : steps_) current = step->apply(current, scratch);
+  return current;
+}
+
+}  // namespace kvbench
