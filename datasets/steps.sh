@@ -69,7 +69,8 @@ ensure_packages() {
     return
   fi
   echo "missing: ${missing[*]}"
-  apt_get update
+  # A third-party source that cannot be reached need not stop the installation; a real lack will.
+  apt_get update || echo "apt-get update failed: going on with the package lists that are here"
   apt_get install --no-install-recommends "${missing[@]}"
 }
 
