@@ -31,8 +31,8 @@ step "release build"
 build cpu-release
 
 if [ "$QUICK" = no ]; then
-  step "sanitizer build of the unit tests"
-  build asan-ubsan all_unit_tests
+  step "sanitizer build of the unit tests and fuzz replays"
+  build asan-ubsan all_unit_tests all_fuzz_tests
 
   step "clang-tidy over lib and apps"
   python3 "$ROOT/tests/repository/clang_tidy.py" "$ROOT/build/cpu-release"
@@ -42,7 +42,7 @@ if [ "$QUICK" = no ]; then
     PATH="$PATH:/usr/local/cuda/bin" build cuda-release kvbench_kernels all_gpu_tests
   fi
 
-  step "unit tests under AddressSanitizer and UndefinedBehaviorSanitizer"
+  step "unit tests and fuzz replays under AddressSanitizer and UndefinedBehaviorSanitizer"
   (cd "$ROOT" && ctest --preset asan-ubsan -L '^(unit|fuzz)$')
 fi
 
