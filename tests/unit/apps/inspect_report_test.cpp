@@ -36,7 +36,7 @@ TEST_CASE("a model directory: every value resolved, tensors counted, KV bytes pe
   CHECK(config.at("rope_parameters").at("rope_theta") == 10000.0);
   CHECK(config.at("sliding_window").is_null());
   CHECK(config.at("sliding_layers").empty());
-  CHECK(config.at("eos_token_id") == nlohmann::json{2});
+  CHECK(config.at("eos_token_id") == nlohmann::ordered_json{2});
   CHECK(report.at("tensor_count") == 21);
   // 2 * 32 * 16 embeddings; per layer 2 * 16 * 16 + 2 * 8 * 16 + 3 * 24 * 16 + 2 * 16; norm 16.
   CHECK(report.at("parameters") == 1024 + 2 * 1952 + 16);
@@ -50,7 +50,7 @@ TEST_CASE("a model directory: every value resolved, tensors counted, KV bytes pe
 TEST_CASE("the model's own window and the layers that slide are shown") {
   const auto report = inspect_model({.path = tiny_model("qwen2_flag_true_mwl1")});
   CHECK(report.at("config").at("sliding_window") == 4);
-  CHECK(report.at("config").at("sliding_layers") == nlohmann::json{1});
+  CHECK(report.at("config").at("sliding_layers") == nlohmann::ordered_json{1});
 }
 
 TEST_CASE("parameters of tied models count the embedding once") {
@@ -98,7 +98,8 @@ TEST_CASE("a safetensors file: tensors alone, small values on request") {
           .bytes());
   const auto report = inspect_model({.path = path, .values = true});
   CHECK_FALSE(report.contains("config"));
-  CHECK(report.at("tensors").at(0).at("values") == nlohmann::json({1.0, -2.0, "inf", "nan"}));
+  CHECK(report.at("tensors").at(0).at("values") ==
+        nlohmann::ordered_json({1.0, -2.0, "inf", "nan"}));
   CHECK_FALSE(report.at("tensors").at(1).contains("values"));
   CHECK(contains(inspect_text(report), " 1 -2 inf nan\n"));
   CHECK_FALSE(inspect_model({.path = path}).at("tensors").at(0).contains("values"));

@@ -15,7 +15,6 @@
 using kvbench::DType;
 using kvbench::ModelConfig;
 using kvbench::read_model_config;
-using kvbench::RopeType;
 using kvbench::test::case_config;
 using kvbench::test::contains;
 using kvbench::test::error_of;
@@ -72,7 +71,9 @@ void check_resolved(const ModelConfig& found, const json& expected) {
 TEST_CASE("configs of real checkpoints resolve as in the reference") {
   const json cases = kvbench::test::read_golden("config/cases.json").at("cases");
   REQUIRE(cases.size() > 20);
-  for (const auto& [name, row] : cases.items()) {
+  for (const auto& item : cases.items()) {
+    const std::string& name = item.key();
+    const json& row = item.value();
     // Refused there or here; each has a test of its own below.
     if (row.at("resolved").contains("reference_error") || name == "qwen2_kv_absent") continue;
     CAPTURE(name);
@@ -234,9 +235,10 @@ TEST_CASE("settings that change the arithmetic are refused by key") {
       {"rope_interleaved", true},
       {"hidden_act", "relu2"},
   };
-  for (const auto& [key, value] : refused) {
+  for (const auto& setting : refused) {
+    const std::string& key = setting.first;
     CAPTURE(key);
-    CHECK(contains(error_of(with(tiny_llama(), {{key, value}})), key));
+    CHECK(contains(error_of(with(tiny_llama(), {{key, setting.second}})), key));
   }
   const json mistral = kvbench::test::tiny_config("mistral_w4");
   CHECK(contains(error_of(with(mistral, {{"attention_bias", true}})), "attention_bias"));

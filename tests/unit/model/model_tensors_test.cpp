@@ -57,7 +57,9 @@ OwnedTensor& named(std::vector<OwnedTensor>& tensors, const std::string& name) {
 TEST_CASE("every tiny checkpoint is taken or refused as expected") {
   const json variants = kvbench::test::read_golden("tiny/expected.json").at("variants");
   REQUIRE(variants.size() > 30);
-  for (const auto& [name, row] : variants.items()) {
+  for (const auto& item : variants.items()) {
+    const std::string& name = item.key();
+    const json& row = item.value();
     CAPTURE(name);
     const std::string error = error_of(tiny_model(name));
     if (row.contains("error_names")) {
