@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -79,14 +78,16 @@ void MappedFile::release(const std::byte* begin, std::size_t byte_count) const {
   const std::byte* end = data_ + size_;
   KVB_CHECK(begin >= data_ && begin <= end && byte_count <= static_cast<std::size_t>(end - begin),
             "a range of {} bytes is outside {}", byte_count, path_.native());
-  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto first = (reinterpret_cast<std::uintptr_t>(begin) + page - 1) / page * page;
-  auto last = reinterpret_cast<std::uintptr_t>(begin + byte_count);
+  // Offsets will do: the mapping itself begins on a page.
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const auto offset = static_cast<std::size_t>(begin - data_);
+  const std::size_t first = (offset + page - 1) / page * page;
+  std::size_t last = offset + byte_count;
   // The file's last page holds no one else's bytes, so it may go whole.
-  if (begin + byte_count != end) last = last / page * page;
+  if (last != size_) last = last / page * page;
   if (first >= last) return;
   // Only advice: when the system refuses, the pages merely stay.
-  ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  ::madvise(const_cast<std::byte*>(data_ + first), last - first, MADV_DONTNEED);
 }
 
 }  // namespace kvbench
