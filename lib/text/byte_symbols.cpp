@@ -51,16 +51,29 @@ void append_byte_symbols(std::string_view bytes, std::string& out) {
   for (const char byte : bytes) out.append(t.symbol_of_byte[static_cast<unsigned char>(byte)]);
 }
 
-std::string bytes_of_token(std::string_view token) {
+namespace {
+
+// The bytes that `token` spells, or nothing if a character is not of the alphabet.
+std::optional<std::string> spelled_bytes(std::string_view token) {
   std::string bytes;
-  for (std::string_view rest = token; !rest.empty();) {
-    const Utf8Step step = utf8_step(rest);
+  while (!token.empty()) {
+    const Utf8Step step = utf8_step(token);
     const auto byte = byte_of_symbol(step.code_point);
-    if (step.kind != Utf8Kind::complete || !byte) return std::string(token);
+    if (step.kind != Utf8Kind::complete || !byte) return std::nullopt;
     bytes.push_back(static_cast<char>(*byte));
-    rest.remove_prefix(step.byte_count);
+    token.remove_prefix(step.byte_count);
   }
   return bytes;
+}
+
+}  // namespace
+
+bool spelled_in_byte_symbols(std::string_view token) {
+  return spelled_bytes(token).has_value();
+}
+
+std::string bytes_of_token(std::string_view token) {
+  return spelled_bytes(token).value_or(std::string(token));
 }
 
 }  // namespace kvbench

@@ -16,6 +16,8 @@ std::optional<unsigned char> byte_of_symbol(char32_t code_point);
 
 // `bytes` spelled in the alphabet, appended to `out`.
 void append_byte_symbols(std::string_view bytes, std::string& out);
+// Whether each character of `token` is one of the alphabet.
+bool spelled_in_byte_symbols(std::string_view token);
 // The bytes that `token` spells; a token with any other character stands for its own UTF-8.
 std::string bytes_of_token(std::string_view token);
 

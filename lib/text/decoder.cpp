@@ -50,46 +50,53 @@ Decoder::Decoder(const nlohmann::json& spec, const std::string& file) {
     separator_.push_back(' ');
     return;
   }
-  JsonComponent(spec, file, "decoder").for_each("decoders", [this](const JsonComponent& step) {
-    add_step(step);
-  });
+  const JsonComponent root(spec, file, "decoder");
+  root.for_each("decoders", [this](const JsonComponent& step) { add_step(step); });
+  if (replaces_after_bytes_ && !byte_level_) {
+    root.fail("Replace or Metaspace after ByteFallback or Fuse is supported only before ByteLevel");
+  }
 }
 
 void Decoder::add_step(const JsonComponent& step) {
   const std::string& type = step.type();
-  if (type == "Strip") return add_strip(step);
-  if (strip_.count > 0) step.fail(fmt::format("type \"{}\" after Strip is not supported", type));
+  if (strip_.count > 0 || byte_level_) {
+    const bool harmless = type == "Fuse" || (type == "Strip" && strip_.count == 0);
+    if (!harmless) step.fail(fmt::format("type \"{}\" is not supported so late", type));
+  }
   if (type == "Fuse") {
     fused_ = true;
-    return;
-  }
-  if (fused_ || bytes_ != Bytes::none) {
-    step.fail(
-        fmt::format("type \"{}\" after ByteLevel, ByteFallback or Fuse is not supported", type));
-  }
-  if (type == "ByteLevel") {
-    bytes_ = Bytes::byte_level;
+  } else if (type == "ByteLevel") {
+    byte_level_ = true;
+    byte_level_after_fuse_ = fused_;
   } else if (type == "ByteFallback") {
-    bytes_ = Bytes::byte_fallback;
-  } else if (type == "Replace") {
-    std::string from = step.string_pattern();
-    if (from.empty()) step.fail("an empty pattern is not supported");
-    replacements_.push_back({std::move(from), step.members().require_string("content"), false});
-  } else if (type == "Metaspace") {
-    const bool prefix = step.members().optional_bool("add_prefix_space").value_or(true) &&
-                        step.members().optional_string("prepend_scheme") != "never";
-    std::string from = step.members().require_string("replacement");
-    if (from.empty()) step.fail("an empty replacement is not supported");
-    replacements_.push_back({std::move(from), " ", prefix});
+    if (fused_) step.fail("ByteFallback after Fuse is not supported");
+    byte_fallback_ = true;
+  } else if (type == "Replace" || type == "Metaspace") {
+    add_replacement(step);
+  } else if (type == "Strip") {
+    add_strip(step);
   } else {
     step.unsupported_type("ByteLevel, ByteFallback, Replace, Metaspace, Fuse, Strip, Sequence");
   }
 }
 
+void Decoder::add_replacement(const JsonComponent& step) {
+  replaces_after_bytes_ = replaces_after_bytes_ || byte_fallback_ || fused_;
+  if (step.type() == "Replace") {
+    std::string from = step.string_pattern();
+    if (from.empty()) step.fail("an empty pattern is not supported");
+    replacements_.push_back({std::move(from), step.members().require_string("content"), false});
+    return;
+  }
+  const bool prefix = step.members().optional_bool("add_prefix_space").value_or(true) &&
+                      step.members().optional_string("prepend_scheme") != "never";
+  std::string from = step.members().require_string("replacement");
+  if (from.empty()) step.fail("an empty replacement is not supported");
+  replacements_.push_back({std::move(from), std::string(1, ' '), prefix});
+}
+
 void Decoder::add_strip(const JsonComponent& step) {
-  // ByteLevel leaves one string, too.
-  if (!fused_ && bytes_ != Bytes::byte_level) step.fail("Strip is supported only after Fuse");
-  if (strip_.count > 0) step.fail("a second Strip is not supported");
+  if (!fused_ && !byte_level_) step.fail("Strip is supported only after Fuse or ByteLevel");
   if (step.members().require_int("stop", 0, 1 << 20) != 0) {
     step.fail("Strip with stop > 0 is not supported");
   }
@@ -99,20 +106,31 @@ void Decoder::add_strip(const JsonComponent& step) {
 }
 
 BadBytes Decoder::bad_bytes() const {
-  return bytes_ == Bytes::byte_level ? BadBytes::each_part : BadBytes::whole_run;
+  return byte_level_ ? BadBytes::each_part : BadBytes::whole_run;
 }
 
-DecodedToken Decoder::decode(std::string_view token, bool first) const {
+std::string Decoder::replaced(std::string_view token, bool first) const {
   std::string text(token);
   for (const Replacement& replacement : replacements_) {
     const bool drop = first && replacement.drop_in_first;
     text = replace_all(text, replacement.from, drop ? std::string_view() : replacement.to);
   }
-  if (bytes_ == Bytes::byte_level) return {bytes_of_token(text), true};
-  if (bytes_ == Bytes::byte_fallback) {
-    if (const auto byte = spelled_byte(text)) return {std::string(1, *byte), true};
+  return text;
+}
+
+DecodedToken Decoder::decode(std::string_view token, bool first) const {
+  if (byte_fallback_) {
+    if (const auto byte = spelled_byte(token)) return {std::string(1, *byte), true};
   }
+  std::string text = replaced(token, first);
+  if (byte_level_) return {bytes_of_token(text), true};
   return {std::move(text), false};
+}
+
+bool Decoder::exact(std::string_view token) const {
+  if (!byte_level_after_fuse_) return true;
+  if (byte_fallback_ && spelled_byte(token)) return false;
+  return replaced(token, false) == token && spelled_in_byte_symbols(token);
 }
 
 }  // namespace kvbench

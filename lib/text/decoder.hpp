@@ -21,9 +21,9 @@ struct DecodedToken {
   bool is_bytes;  // may be part of a character; else valid UTF-8
 };
 
-// The reference library runs each step over all tokens. Here the steps up to Fuse look at one
-// token at a time, and what comes after works on the joined text, so that a stream of ids decodes
-// alike; orders of steps for which that is not the same are refused. Read-only after construction.
+// The reference library runs each step over all tokens. Here the steps look at one token at a
+// time, and Strip at the start of the joined text, so that a stream of ids decodes alike; orders
+// of steps for which that is not the same are refused. Read-only after construction.
 class Decoder {
  public:
   // The `decoder` of tokenizer.json; null means: spellings with spaces between.
@@ -31,6 +31,10 @@ class Decoder {
 
   // `first`: nothing has been decoded before it.
   DecodedToken decode(std::string_view token, bool first) const;
+
+  // Whether the reference decodes `token` the same in any company. It does not where ByteLevel
+  // comes after Fuse: one token outside the alphabet then leaves the whole text as it is spelled.
+  bool exact(std::string_view token) const;
 
   BadBytes bad_bytes() const;
   // Stands between tokens.
@@ -43,7 +47,6 @@ class Decoder {
   const Strip& strip() const { return strip_; }
 
  private:
-  enum class Bytes : std::uint8_t { none, byte_level, byte_fallback };
   // Replaces a string in a token; what Metaspace does is a replacement that drops the string in
   // the first token.
   struct Replacement {
@@ -53,11 +56,16 @@ class Decoder {
   };
 
   void add_step(const JsonComponent& step);
+  void add_replacement(const JsonComponent& step);
   void add_strip(const JsonComponent& step);
+  std::string replaced(std::string_view token, bool first) const;
 
   std::vector<Replacement> replacements_;
-  Bytes bytes_ = Bytes::none;
+  bool byte_fallback_ = false;
+  bool byte_level_ = false;
   bool fused_ = false;
+  bool byte_level_after_fuse_ = false;
+  bool replaces_after_bytes_ = false;
   Strip strip_;
   std::string separator_;
 };

@@ -57,6 +57,7 @@ JsonTokenizer::JsonTokenizer(const nlohmann::json& document, const std::string& 
   }
   choose_bos(document, file, config);
   warn_about_missing_bytes(file);
+  warn_about_inexact_decoding(file);
 }
 
 // The reference library gives a token that the model does not have the next free id, whatever the
@@ -130,6 +131,22 @@ void JsonTokenizer::warn_about_missing_bytes(const std::string& file) {
   if (missing == 0) return;
   warnings_.push_back(fmt::format("{}: {} of 256 bytes have no token and become {}", file, missing,
                                   bpe_.unk_token().value_or("nothing")));
+}
+
+void JsonTokenizer::warn_about_inexact_decoding(const std::string& file) {
+  int count = 0;
+  std::string example;
+  for (std::int32_t id = 0; id < vocab_size_; ++id) {
+    const std::string* token = spelling(id);
+    if (token == nullptr || decoder_.exact(*token)) continue;
+    ++count;
+    example = *token;
+  }
+  if (count == 0) return;
+  warnings_.push_back(fmt::format(
+      "{}: key decoder: with any of {} tokens (such as \"{}\") in it, a text decodes here, but not "
+      "in the reference library, which leaves it in byte-level spelling",
+      file, count, example));
 }
 
 const std::string* JsonTokenizer::spelling(std::int32_t id) const {

@@ -46,6 +46,7 @@ class JsonTokenizer : public Tokenizer {
   void choose_bos(const nlohmann::json& document, const std::string& file,
                   const TokenizerConfig& config);
   void warn_about_missing_bytes(const std::string& file);
+  void warn_about_inexact_decoding(const std::string& file);
   // Spelling of an id, or nullptr for a gap in the vocabulary.
   const std::string* spelling(std::int32_t id) const;
 
