@@ -183,6 +183,15 @@ TEST_CASE("stop ids: a number, a list, null, empty, absent") {
   }
 }
 
+TEST_CASE("bos id: a number, null, absent, family by family") {
+  CHECK(resolve(with(tiny_llama(), {{"bos_token_id", 5}})).bos_id == 5);
+  CHECK(resolve(with(tiny_llama(), {{"bos_token_id", nullptr}})).bos_id == std::nullopt);
+  CHECK(resolve(without(tiny_llama(), "bos_token_id")).bos_id == 1);
+  const json qwen3 = kvbench::test::tiny_config("qwen3");
+  CHECK(resolve(without(qwen3, "bos_token_id")).bos_id == std::nullopt);
+  CHECK(resolve(without(qwen3, "eos_token_id")).stop_ids.empty());
+}
+
 TEST_CASE("generation_config.json wins over config.json") {
   using Ids = std::vector<std::int32_t>;
   const TempDir directory;
@@ -207,6 +216,8 @@ TEST_CASE("declared dtype: both keys, both spellings") {
         DType::bf16);
   CHECK(resolve(with(base, {{"dtype", nullptr}, {"torch_dtype", "float16"}})).declared_dtype ==
         DType::f16);
+  CHECK(resolve(with(base, {{"torch_dtype", "half"}})).declared_dtype == DType::f16);
+  CHECK(resolve(with(base, {{"torch_dtype", "auto"}})).declared_dtype == std::nullopt);
   const std::string error = error_of(with(base, {{"torch_dtype", "float8_e4m3fn"}}));
   CHECK(contains(error, "torch_dtype"));
   CHECK(contains(error, "float8_e4m3fn"));

@@ -128,6 +128,18 @@ TEST_CASE("tied embeddings: absent, equal and other lm_head") {
   CHECK(contains(tensors.warnings[0], "lm_head.weight"));
 }
 
+TEST_CASE("an untied lm_head stays a matrix of its own, even with the embedding's values") {
+  json config = kvbench::test::tiny_config("tied_true_present_equal");
+  config["tie_word_embeddings"] = false;
+  const kvbench::test::TempDir directory;
+  kvbench::test::write_config(directory, config);
+  kvbench::test::write_tensors(directory, tiny_tensors("tied_true_present_equal"));
+  const Checkpoint checkpoint = Checkpoint::open(directory.path());
+  const ModelTensors tensors = collect(directory.path(), checkpoint);
+  CHECK_FALSE(tensors.lm_head_is_embedding);
+  CHECK(tensors.lm_head.data == checkpoint.require("lm_head.weight").data);
+}
+
 TEST_CASE("a shape that the config does not give is refused with both shapes") {
   const std::string error = error_of(tiny_model("llama_no_kv_key"));
   CHECK(contains(error, "k_proj.weight is [8, 16], expected [16, 16]"));

@@ -91,3 +91,34 @@ TEST_CASE("rope: settings that make no sense are refused by key") {
   CHECK(contains(error_of(with(tiny_llama(), {{"rope_theta", 0}})), "rope_theta"));
   CHECK(contains(error_of(with(tiny_llama(), {{"rope_theta", 1}})), "rope_theta"));
 }
+
+TEST_CASE("rope: an empty rope_scaling leaves the decision to rope_parameters") {
+  const auto found = resolve(
+      with(tiny_llama(), {{"rope_scaling", json::object()},
+                          {"rope_parameters", {{"rope_type", "linear"}, {"factor", 2.0}}}}));
+  CHECK(found.rope.type == RopeType::linear);
+  CHECK(found.warnings.empty());
+}
+
+TEST_CASE("rope: where the trained context length comes from") {
+  constexpr const char* kKey = "original_max_position_embeddings";
+  json yarn = with(tiny_llama(), {{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}}}});
+  CHECK(resolve(yarn).rope.original_max_positions == 64);
+  yarn["rope_scaling"][kKey] = 16;
+  CHECK(resolve(yarn).rope.original_max_positions == 16);
+  CHECK(resolve(with(yarn, {{kKey, 32}})).rope.original_max_positions == 32);
+  json dynamic = yarn;
+  dynamic["rope_scaling"]["rope_type"] = "dynamic";
+  CHECK(resolve(dynamic).rope.original_max_positions == 64);
+}
+
+TEST_CASE("rope: a null factor of yarn is the ratio of the two lengths") {
+  json yarn = with(
+      tiny_llama(),
+      {{"rope_scaling",
+        {{"rope_type", "yarn"}, {"factor", nullptr}, {"original_max_position_embeddings", 16}}}});
+  CHECK(resolve(yarn).rope.factor == 4.0);
+  CHECK(resolve(yarn).rope.attention_factor == doctest::Approx(1.138629436));
+  yarn["rope_scaling"]["rope_type"] = "linear";
+  CHECK(contains(error_of(yarn), "rope_scaling.factor"));
+}
