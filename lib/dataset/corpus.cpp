@@ -40,7 +40,7 @@ std::string content_hash(const std::vector<Document>& documents) {
 }
 
 std::filesystem::path find_corpus(const std::string& spec) {
-  const std::filesystem::path path(spec);
+  std::filesystem::path path(spec);
   std::error_code failure;
   if (!spec.empty() && std::filesystem::exists(path, failure)) return path;
   if (const auto manifest = find_manifest(spec)) return *manifest;

@@ -26,7 +26,7 @@ std::optional<fs::path> environment_path(const char* variable) {
 
 // A path of a manifest, which must stay inside the folder that it is relative to.
 fs::path inside(const JsonReader& reader, const std::string& key) {
-  const fs::path path(reader.require_string(key));
+  fs::path path(reader.require_string(key));
   const bool climbs = std::find(path.begin(), path.end(), "..") != path.end();
   if (path.empty() || path.is_absolute() || climbs) {
     reader.fail(key, fmt::format("\"{}\" is not a path inside the cache folder", path.string()));
@@ -101,7 +101,7 @@ fs::path manifest_folder() {
   if (const auto folder = environment_path("KVBENCH_DATASETS")) return *folder;
   std::error_code failure;
   const fs::path program = fs::read_symlink("/proc/self/exe", failure);
-  const fs::path installed = program.parent_path().parent_path() / "share" / "kvbench" / "datasets";
+  fs::path installed = program.parent_path().parent_path() / "share" / "kvbench" / "datasets";
   if (!failure && fs::is_directory(installed, failure)) return installed;
   return fs::path(KVBENCH_DATASETS_FOLDER);
 }

@@ -71,8 +71,8 @@ Environment read_environment() {
   environment.isa = simd_sets();
   environment.cpus_online = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   environment.cpus_usable = usable_cpus();
-  environment.memory_bytes =
-      static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  environment.memory_bytes = machine_memory_bytes();
+  environment.memory_usable_bytes = usable_memory_bytes();
   return environment;
 }
 
@@ -86,7 +86,8 @@ nlohmann::ordered_json environment_to_json(const Environment& environment) {
           {"isa", environment.isa},
           {"cpus_online", environment.cpus_online},
           {"cpus_usable", environment.cpus_usable},
-          {"memory_bytes", environment.memory_bytes}};
+          {"memory_bytes", environment.memory_bytes},
+          {"memory_usable_bytes", environment.memory_usable_bytes}};
 }
 
 std::int64_t peak_rss_bytes() {

@@ -5,7 +5,6 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 
 namespace kvbench {
@@ -20,7 +19,8 @@ struct Environment {
   std::string isa;      // SIMD sets of the CPU that matter here, e.g. "avx2 avx512f amx_bf16"
   int cpus_online = 0;  // of the machine
   int cpus_usable = 0;  // usable_cpus()
-  std::int64_t memory_bytes = 0;  // of the machine, whatever a cgroup allows
+  std::int64_t memory_bytes = 0;         // machine_memory_bytes()
+  std::int64_t memory_usable_bytes = 0;  // usable_memory_bytes()
 };
 
 Environment read_environment();
@@ -31,10 +31,10 @@ nlohmann::ordered_json environment_to_json(const Environment& environment);
 // for half of each period, and every parallel loop would wait for it.
 int usable_cpus();
 
-// The CPU quota alone, in CPUs, or 0 for none, from files laid out as the kernel's
-// /proc/self/cgroup and /sys/fs/cgroup.
-double cgroup_cpu_quota(const std::filesystem::path& proc_self_cgroup,
-                        const std::filesystem::path& cgroup_root);
+std::int64_t machine_memory_bytes();
+// What this process may use of it: the smallest of the machine's memory, its cgroup's limit and
+// its address-space limit (ulimit -v). An estimate above this can be refused before allocating.
+std::int64_t usable_memory_bytes();
 
 // Highest resident size of this process so far (VmHWM), 0 where the kernel does not tell.
 std::int64_t peak_rss_bytes();

@@ -72,6 +72,7 @@ struct RunRecord {
 
   bool ok = true;
   std::string reason;  // why not ok
+  int exit_code = 0;   // of a program that stops here: 0 when ok
 };
 
 // First metric of that name, or null.

@@ -3,11 +3,13 @@
 
 #include <doctest/doctest.h>
 #include <sched.h>
+#include <sys/resource.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "report/cgroup.hpp"
 #include "report/progress.hpp"
 #include "tests/support/temp_dir.hpp"
 
@@ -53,6 +55,35 @@ TEST_CASE("cpus: the quota of a v1 group") {
   CHECK(cgroup_cpu_quota(plain, root) == 3);
 }
 
+TEST_CASE("memory: the limits of groups, v1 and v2") {
+  const test::TempDir folder;
+  const auto root = folder.path() / "cgroup";
+  const auto v2 = folder.write("v2", "0::/jobs/one\n");
+  CHECK(cgroup_memory_limit_bytes(v2, root) == 0);
+  folder.write("cgroup/jobs/one/memory.max", "max\n");
+  CHECK(cgroup_memory_limit_bytes(v2, root) == 0);
+  folder.write("cgroup/jobs/memory.max", "2147483648\n");
+  CHECK(cgroup_memory_limit_bytes(v2, root) == 2147483648.0);
+
+  const auto v1 = folder.write("v1", "9:memory:/job\n4:cpu,cpuacct:/\n");
+  folder.write("cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  CHECK(cgroup_memory_limit_bytes(v1, root) == 0);
+  folder.write("cgroup/memory/job/memory.limit_in_bytes", "1073741824\n");
+  CHECK(cgroup_memory_limit_bytes(v1, root) == 1073741824.0);
+}
+
+TEST_CASE("memory: the address-space limit binds") {
+  CHECK(usable_memory_bytes() <= machine_memory_bytes());
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_AS, &before) == 0);
+  // The sanitizers' shadow lies far above such a limit, but nothing is allocated under it.
+  const rlimit lower{1U << 30, before.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_AS, &lower) == 0);
+  const std::int64_t usable = usable_memory_bytes();
+  setrlimit(RLIMIT_AS, &before);
+  CHECK(usable <= std::int64_t{1} << 30);
+}
+
 TEST_CASE("cpus: the affinity mask binds") {
   cpu_set_t before;
   REQUIRE(sched_getaffinity(0, sizeof(before), &before) == 0);
@@ -70,7 +101,8 @@ TEST_CASE("cpus: the affinity mask binds") {
 
 TEST_CASE("environment: every field says something") {
   const auto json = environment_to_json(read_environment());
-  for (const auto& [key, value] : json.items()) {
+  for (const auto& [name, value] : json.items()) {
+    const std::string key = name;  // CAPTURE cannot hold a structured binding
     CAPTURE(key);
     if (value.is_string()) CHECK(value != "");
     if (value.is_number()) CHECK(value > 0);
