@@ -1,0 +1,21 @@
+// Table of subcommands, in the order in which help shows them.
+#include "apps/kvbench/commands.hpp"
+
+namespace kvbench {
+
+// Each is defined in the file of that name.
+void add_ppl_command(CLI::App& app);
+void add_trace_command(CLI::App& app);
+void add_inspect_command(CLI::App& app);
+void add_tokenize_command(CLI::App& app);
+void add_list_command(CLI::App& app);
+
+std::span<const AddCommand> commands() {
+  static constexpr AddCommand kTable[] = {
+      add_ppl_command, add_trace_command, add_inspect_command, add_tokenize_command,
+      add_list_command,
+  };
+  return kTable;
+}
+
+}  // namespace kvbench

@@ -1,0 +1,80 @@
+// Definitions of run_options.hpp.
+#include "apps/kvbench/run_options.hpp"
+
+#include <charconv>
+#include <limits>
+
+#include "apps/kvbench/options.hpp"
+#include "backend/registry.hpp"
+#include "core/error.hpp"
+#include "io/mapped_file.hpp"
+#include "report/environment.hpp"
+
+namespace kvbench {
+namespace {
+
+DType parse_float_dtype(const std::string& name) {
+  return name == "bf16" ? DType::bf16 : DType::f32;
+}
+
+constexpr std::int64_t kMaxThreads = 1024;
+constexpr std::int64_t kMaxChunk = 65536;
+
+}  // namespace
+
+DType RunOptions::compute_dtype() const { return parse_float_dtype(dtype); }
+
+DType RunOptions::cache_dtype() const {
+  return parse_float_dtype(kv_dtype == "same" ? dtype : kv_dtype);
+}
+
+int RunOptions::thread_count() const {
+  return threads > 0 ? static_cast<int>(threads) : usable_cpus();
+}
+
+void add_run_options(CLI::App& command, RunOptions& options) {
+  add_text(command, "--model", options.model, "Hugging Face checkpoint directory")->required();
+  add_choice(command, "--dtype", options.dtype, {"f32", "bf16"},
+             "Dtype of the matrix products; softmax, residual stream and loss are f32 or better");
+  add_choice(command, "--kv", options.kv_dtype, {"same", "f32", "bf16"},
+             "Dtype of the stored keys and values (same: that of --dtype)");
+  std::vector<std::string> names{"auto"};
+  for (const BackendSpec& spec : backends()) names.emplace_back(spec.name);
+  add_choice(command, "--backend", options.backend, names, "Where the model runs");
+  add_int(command, "--threads", options.threads, 0, kMaxThreads,
+          "Threads (0: the CPUs that affinity and cgroup quota allow)");
+  add_int(command, "--chunk", options.chunk, 1, kMaxChunk,
+          "Tokens per forward where the policy allows it; results do not depend on it");
+  add_uint64(command, "--seed", options.seed, "Seed of everything random");
+}
+
+std::vector<std::int32_t> to_ids(const std::vector<std::int64_t>& ids) {
+  return {ids.begin(), ids.end()};
+}
+
+std::vector<std::int32_t> read_id_file(const std::string& path) {
+  const MappedFile file = MappedFile::open(path);
+  const char* text = reinterpret_cast<const char*>(file.data());
+  const char* const end = text + file.size();
+  std::vector<std::int32_t> ids;
+  const auto is_separator = [](char c) {
+    return c == ',' || c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == '[' || c == ']';
+  };
+  for (const char* at = text; at != end;) {
+    if (is_separator(*at)) {
+      ++at;
+      continue;
+    }
+    std::int32_t id = 0;
+    const auto [next, fault] = std::from_chars(at, end, id);
+    if (fault != std::errc() || id < 0 || (next != end && !is_separator(*next))) {
+      data_error("{}: byte {}: expected token ids from 0 to {}, separated by commas or blanks",
+                 path, at - text, std::numeric_limits<std::int32_t>::max());
+    }
+    ids.push_back(id);
+    at = next;
+  }
+  return ids;
+}
+
+}  // namespace kvbench

@@ -1,0 +1,100 @@
+// Feeding, generating, and reading out one session.
+#include "task/trace.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "backend/registry.hpp"
+#include "core/error.hpp"
+#include "engine/session.hpp"
+#include "model/model.hpp"
+#include "policy/registry.hpp"
+
+namespace kvbench {
+namespace {
+
+void check_finite(std::span<const double> nll) {
+  for (std::size_t i = 0; i < nll.size(); ++i) {
+    if (!std::isfinite(nll[i])) data_error("non-finite logits at token {}", i);
+  }
+}
+
+// First of the largest; NaN is an error.
+std::int32_t argmax(std::span<const float> logits, std::int64_t token) {
+  for (const float logit : logits) {
+    if (std::isnan(logit)) data_error("non-finite logits at token {}", token);
+  }
+  return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) -
+                                   logits.begin());
+}
+
+void feed(Session& session, const TraceRequest& request, Trace& trace) {
+  trace.nll.resize(trace.ids.size() - 1);
+  const std::span<const std::int32_t> ids(trace.ids);
+  const std::span<double> nll(trace.nll);
+  const std::size_t prompt = request.ids.size();
+  const std::size_t scored = std::min(prompt, nll.size());
+  session.feed(ids.first(prompt), ids.subspan(1, scored), nll.first(scored));
+  for (std::size_t i = prompt; i < ids.size(); ++i) {
+    const std::size_t target = i + 1 < ids.size() ? 1 : 0;
+    session.feed(ids.subspan(i, 1), ids.subspan(i + target, target), nll.subspan(i, target));
+  }
+  check_finite(trace.nll);
+}
+
+void generate(Session& session, const ModelConfig& config, const TraceRequest& request,
+              Trace& trace) {
+  std::vector<float> logits = trace.last_logits;
+  const auto& stops = config.stop_ids;
+  trace.finish = "length";
+  for (std::int64_t i = 0; i < request.greedy; ++i) {
+    const std::int32_t id = argmax(logits, session.tokens_fed());
+    if (!request.ignore_stop_ids && std::find(stops.begin(), stops.end(), id) != stops.end()) {
+      trace.finish = "stop";
+      return;
+    }
+    trace.generated.push_back(id);
+    if (i + 1 == request.greedy) return;
+    session.feed({&id, 1});
+    session.last_logits(logits);
+  }
+}
+
+}  // namespace
+
+Trace run_trace(const TraceRequest& request) {
+  if (request.ids.empty()) config_error("no tokens: give --ids, --ids-file or --text");
+  ConfiguredPolicy configured = make_policy(request.policy);
+  const auto backend = make_backend(request.backend, request.threads);
+  const Model model = Model::load(request.model, *backend, request.dtype);
+  Session session(model, *backend, *configured.policy,
+                  {.chunk = request.chunk, .kv_dtype = request.kv_dtype, .seed = request.seed});
+
+  Trace trace;
+  trace.policy = configured.text;
+  trace.ids = request.ids;
+  trace.ids.insert(trace.ids.end(), request.decode.begin(), request.decode.end());
+  trace.warnings = model.warnings();
+  session.begin(static_cast<std::int64_t>(trace.ids.size()) + request.greedy);
+  feed(session, request, trace);
+  trace.last_logits.resize(static_cast<std::size_t>(model.config().vocab_size));
+  session.last_logits(trace.last_logits);
+  argmax(trace.last_logits, session.tokens_fed() - 1);
+  if (request.greedy > 0) generate(session, model.config(), request, trace);
+
+  const KvCache& cache = session.cache();
+  for (std::int64_t layer = 0; layer < model.config().n_layers; ++layer) {
+    trace.kept.emplace_back();
+    for (std::int64_t kv_head = 0; kv_head < model.config().n_kv_heads; ++kv_head) {
+      trace.kept.back().push_back(session.kept_positions(layer, kv_head));
+    }
+  }
+  trace.kv_bytes_live = cache.live_bytes();
+  trace.kv_bytes_allocated = cache.allocated_bytes();
+  trace.kv_bytes_peak = cache.peak_live_bytes();
+  trace.evicted = session.evicted_entries();
+  return trace;
+}
+
+}  // namespace kvbench

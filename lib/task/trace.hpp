@@ -1,0 +1,46 @@
+// One token list under one policy, with everything that can be seen of it: losses, logits, what
+// was generated and which entries stayed. How a policy is debugged, and how tests reach in.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/dtype.hpp"
+
+namespace kvbench {
+
+struct TraceRequest {
+  std::string model;  // checkpoint directory
+  std::string policy = "full";
+  std::vector<std::int32_t> ids;     // the prompt
+  std::vector<std::int32_t> decode;  // forced tokens after it, fed one by one
+  std::int64_t greedy = 0;           // tokens to generate after those
+  bool ignore_stop_ids = false;      // generate on past the model's own stop tokens
+  std::int64_t chunk = 512;
+  DType dtype = DType::f32;
+  DType kv_dtype = DType::f32;
+  std::string backend = "auto";
+  int threads = 1;
+  std::uint64_t seed = 0;
+};
+
+struct Trace {
+  std::string policy;
+  std::vector<std::int32_t> ids;        // prompt and forced tokens
+  std::vector<double> nll;              // [ids - 1], nat: nll[i] of ids[i + 1]
+  std::vector<float> last_logits;       // [vocab] after the last of ids
+  std::vector<std::int32_t> generated;  // a stop token ends it and is not part of it
+  std::string finish;                   // "length" or "stop"; empty without generation
+  std::vector<std::vector<std::vector<std::int32_t>>> kept;  // [layer][kv_head], places in the text
+  std::int64_t kv_bytes_live = 0;       // at the end
+  std::int64_t kv_bytes_allocated = 0;
+  std::int64_t kv_bytes_peak = 0;
+  std::int64_t evicted = 0;             // entries, over layers and KV heads
+  std::vector<std::string> warnings;
+};
+
+// ConfigError or DataError as in the other tasks; DataError for logits that are not finite.
+Trace run_trace(const TraceRequest& request);
+
+}  // namespace kvbench
