@@ -122,10 +122,12 @@ std::vector<TokenSpan> AddedTokens::split(const Trie& trie, std::string_view tex
     at = end;
     if (skip_special && token->special) continue;
     if (token->single_word && !is_single_word(text, begin, end, scratch)) continue;
-    if (token->lstrip && covered < begin) {
-      begin = covered + trailing_space_begin(text.substr(covered, begin - covered));
-    }
     if (token->rstrip) end += leading_space_bytes(text.substr(end));
+    if (token->lstrip) {
+      const std::size_t gap = begin > covered ? begin - covered : 0;
+      begin = covered + trailing_space_begin(text.substr(covered, gap));
+      if (begin >= end) continue;  // nothing is left of it
+    }
     if (covered < begin) spans.push_back({covered, begin, std::nullopt});
     spans.push_back({begin, end, token->id});
     covered = end;

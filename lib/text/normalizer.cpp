@@ -4,7 +4,7 @@
 #include <utf8proc.h>
 
 #include <algorithm>
-#include <cstdlib>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -42,13 +42,52 @@ class UnicodeForm : public NormalizerStep {
 
  private:
   void append_form(std::string_view text, std::string& out) const {
-    utf8proc_uint8_t* mapped = nullptr;
-    const auto size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                                   static_cast<utf8proc_ssize_t>(text.size()), &mapped,
-                                   static_cast<utf8proc_option_t>(options_));
-    const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(mapped, &std::free);
-    if (size < 0) data_error("Unicode normalization failed: {}", utf8proc_errmsg(size));
-    out.append(reinterpret_cast<const char*>(mapped), static_cast<std::size_t>(size));
+    std::vector<utf8proc_int32_t> code_points = decompose(text);
+    order_marks(code_points);
+    auto count = static_cast<utf8proc_ssize_t>(code_points.size());
+    if ((options_ & UTF8PROC_COMPOSE) != 0) {
+      count = check(utf8proc_normalize_utf32(code_points.data(), count,
+                                             static_cast<utf8proc_option_t>(options_)));
+    }
+    for (utf8proc_ssize_t i = 0; i < count; ++i) {
+      append_utf8(static_cast<char32_t>(code_points[static_cast<std::size_t>(i)]), out);
+    }
+  }
+
+  std::vector<utf8proc_int32_t> decompose(std::string_view text) const {
+    std::vector<utf8proc_int32_t> code_points;
+    std::array<utf8proc_int32_t, 32> parts{};  // the longest decomposition has 18
+    int unused = 0;
+    while (!text.empty()) {
+      const Utf8Step step = utf8_step(text);
+      const auto count = check(
+          utf8proc_decompose_char(static_cast<utf8proc_int32_t>(step.code_point), parts.data(),
+                                  parts.size(), static_cast<utf8proc_option_t>(options_), &unused));
+      code_points.insert(code_points.end(), parts.begin(), parts.begin() + count);
+      text.remove_prefix(step.byte_count);
+    }
+    return code_points;
+  }
+
+  // Sorts each run of combining marks by class. utf8proc_map would do it in quadratic time.
+  static void order_marks(std::vector<utf8proc_int32_t>& code_points) {
+    const auto mark_class = [](utf8proc_int32_t c) {
+      return utf8proc_get_property(c)->combining_class;
+    };
+    const auto is_mark = [&](utf8proc_int32_t c) { return mark_class(c) != 0; };
+    for (auto begin = code_points.begin(); begin != code_points.end();) {
+      begin = std::find_if(begin, code_points.end(), is_mark);
+      const auto end = std::find_if_not(begin, code_points.end(), is_mark);
+      std::stable_sort(begin, end, [&](utf8proc_int32_t a, utf8proc_int32_t b) {
+        return mark_class(a) < mark_class(b);
+      });
+      begin = end;
+    }
+  }
+
+  static utf8proc_ssize_t check(utf8proc_ssize_t count) {
+    if (count < 0) data_error("Unicode normalization failed: {}", utf8proc_errmsg(count));
+    return count;
   }
 
   unsigned options_;

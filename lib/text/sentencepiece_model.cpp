@@ -190,7 +190,8 @@ class SentencePieceTokenizer::Stream : public TextStream {
     }
     joiner_.end_run(out);
     std::string_view text = bytes;
-    if (at_start_ && text.starts_with(' ')) {
+    const bool is_word = tokenizer_.in_model(id) && !tokenizer_.processor_->IsUnknown(id);
+    if (at_start_ && is_word && text.starts_with(' ')) {
       text.remove_prefix(1);
       at_start_ = tokenizer_.drops_all_leading_spaces_;
     }
