@@ -10,8 +10,7 @@ export PYTHONDONTWRITEBYTECODE=1
 
 BUILD_PACKAGES=(build-essential ccache cmake doctest-dev ninja-build pkg-config
   libcli11-dev libdnnl-dev libfmt-dev libhwy-dev libpcre2-dev libsentencepiece-dev libssl-dev
-  nlohmann-json3-dev
-  ocl-icd-opencl-dev # asked for by libdnnl-dev's CMake files, though nothing here uses OpenCL
+  libutf8proc-dev nlohmann-json3-dev
   ca-certificates python3 python3-venv)
 TEST_PACKAGES=(clang-format clang-tidy)
 
