@@ -144,8 +144,12 @@ void PplTask::score(Session& session, PerplexityMeter& meter, Measured& measured
                     Progress& progress) {
   const bool carry = request_.documents == DocumentMode::carry;
   if (carry) session.begin(source_.total_tokens());
+  const TokenDocument* before = nullptr;
   for (const TokenDocument& document : source_.documents) {
     const std::size_t index = meter.begin_document(document.name);
+    // Laid end to end, a document's last token is context of the next one, though no target of it.
+    if (carry && before != nullptr && !before->ids.empty()) session.feed({&before->ids.back(), 1});
+    before = &document;
     std::int64_t bytes = 0;
     std::int64_t words = 0;
     for (const Segment& segment : protocol_.cut(document.ids, request_.protocol_options)) {

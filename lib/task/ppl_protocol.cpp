@@ -35,9 +35,8 @@ std::vector<Segment> cut_strided(Ids ids, const ProtocolOptions& options) {
   return segments;
 }
 
-// Every token is scored, the first one after the prefix; each window of `window` inputs begins
-// with the token before its first target (lm-evaluation-harness, rolling log-likelihood with a
-// context of one; its last window is moved back so that it is full).
+// Every token is scored, the first one after the prefix; each window begins with the token before
+// its first target (rolling log-likelihood with a context of one).
 std::vector<Segment> cut_rolling(Ids ids, const ProtocolOptions& options) {
   std::vector<std::int32_t> all{options.prefix_id};
   all.insert(all.end(), ids.begin(), ids.end());
@@ -45,8 +44,7 @@ std::vector<Segment> cut_rolling(Ids ids, const ProtocolOptions& options) {
   std::vector<Segment> segments;
   for (std::size_t scored = 1; scored < all.size();) {
     const std::size_t end = std::min(scored + window, all.size());
-    const std::size_t begin = end > window ? end - window - 1 : 0;
-    Segment segment = make_segment(all, begin, end, scored);
+    Segment segment = make_segment(all, scored - 1, end, scored);
     segment.first_position -= 1;
     segments.push_back(std::move(segment));
     scored = end;

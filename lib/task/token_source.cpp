@@ -62,7 +62,8 @@ void read_corpus(const TokenRequest& request, const std::filesystem::path& model
   source.sha256 = corpus.content_sha256;
   source.bytes = corpus.bytes;
   source.tokenizer = Tokenizer::load(model_directory);
-  source.warnings = source.tokenizer->warnings();
+  // They concern the special tokens of the files, which only --bos auto lets in.
+  if (request.bos == "auto") source.warnings = source.tokenizer->warnings();
   const auto bos = stated_bos(request.bos);
   source.bos = bos ? std::to_string(*bos) : "none";
   for (const Document& text : corpus.documents) {
