@@ -12,8 +12,8 @@ void add_list_command(CLI::App& app);
 
 std::span<const AddCommand> commands() {
   static constexpr AddCommand kTable[] = {
-      add_ppl_command, add_trace_command, add_inspect_command, add_tokenize_command,
-      add_list_command,
+      add_ppl_command,      add_trace_command, add_inspect_command,
+      add_tokenize_command, add_list_command,
   };
   return kTable;
 }

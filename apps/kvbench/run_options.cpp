@@ -22,7 +22,9 @@ constexpr std::int64_t kMaxChunk = 65536;
 
 }  // namespace
 
-DType RunOptions::compute_dtype() const { return parse_float_dtype(dtype); }
+DType RunOptions::compute_dtype() const {
+  return parse_float_dtype(dtype);
+}
 
 DType RunOptions::cache_dtype() const {
   return parse_float_dtype(kv_dtype == "same" ? dtype : kv_dtype);

@@ -149,8 +149,7 @@ void add_trace_command(CLI::App& app) {
   add_id_list(*command, "--ids", options->ids, "Token ids of the prompt");
   add_text(*command, "--ids-file", options->id_file, "File of token ids");
   add_text(*command, "--text", options->text, "Text of the prompt");
-  add_id_list(*command, "--decode", options->decode,
-              "Forced ids after the prompt, fed one by one");
+  add_id_list(*command, "--decode", options->decode, "Forced ids after the prompt, fed one by one");
   add_int(*command, "--greedy", options->request.greedy, 0, INT64_C(1) << 30,
           "Tokens to generate after those");
   command->add_flag("--ignore-stop-ids", options->request.ignore_stop_ids,

@@ -38,10 +38,10 @@ class EmbeddingTable {
 
 // y = x W^T + bias, or y += x W^T + bias.
 struct LinearArgs {
-  const void* x;        // [n_rows, in_features], compute dtype of the weight, dense rows
-  float* y;             // [n_rows, out_features], dense rows
+  const void* x;  // [n_rows, in_features], compute dtype of the weight, dense rows
+  float* y;       // [n_rows, out_features], dense rows
   std::int64_t n_rows;
-  bool accumulate;      // add to y (the residual stream) in place of overwriting it
+  bool accumulate;  // add to y (the residual stream) in place of overwriting it
 };
 
 struct NormArgs {
@@ -81,15 +81,15 @@ struct RopeShape {
 
 // New keys and values of one layer, written behind the stored rows of each KV head.
 struct KvAppendArgs {
-  const float* k;                 // [n_tokens, n_kv_heads, head_dim], rows `stride` apart
-  const float* v;                 // [n_tokens, n_kv_heads, head_dim], rows `stride` apart
+  const float* k;  // [n_tokens, n_kv_heads, head_dim], rows `stride` apart
+  const float* v;  // [n_tokens, n_kv_heads, head_dim], rows `stride` apart
   std::int64_t stride;
   std::int64_t n_tokens;
   std::int64_t head_dim;
   std::span<void* const> k_rows;  // host array, per KV head: first free row, [., head_dim]
   std::span<void* const> v_rows;  // host array, per KV head: first free row, [., head_dim]
   DType kv_dtype;
-  RopeRows rope;                  // one row per token: rotate k on writing; null: store as is
+  RopeRows rope;  // one row per token: rotate k on writing; null: store as is
   RopeShape rope_shape;
 };
 
@@ -103,9 +103,9 @@ struct RowMove {
 
 // What is stored for one KV head of one layer. Slots are ordered by position, ascending.
 struct KvHeadView {
-  const void* keys;                // [length, head_dim] of kv_dtype
-  const void* values;              // [length, head_dim] of kv_dtype
-  const std::int32_t* positions;   // host, [length]: each slot's place in the text
+  const void* keys;               // [length, head_dim] of kv_dtype
+  const void* values;             // [length, head_dim] of kv_dtype
+  const std::int32_t* positions;  // host, [length]: each slot's place in the text
   std::int64_t length;
 };
 
@@ -119,34 +119,34 @@ constexpr std::int64_t kUnlimited = INT64_C(1) << 62;
 // The queries' own entries are the last n_tokens slots. With slot_rope, rotary distance is counted
 // in slots (towards a sink from q_sink_positions, where given), else in positions.
 struct AttentionArgs {
-  const float* q;                     // [n_tokens, n_heads, head_dim], not rotated
-  std::int64_t q_stride;              // elements between tokens of q
-  void* out;                          // [n_tokens, n_heads * head_dim] of out_dtype, dense
+  const float* q;         // [n_tokens, n_heads, head_dim], not rotated
+  std::int64_t q_stride;  // elements between tokens of q
+  void* out;              // [n_tokens, n_heads * head_dim] of out_dtype, dense
   DType out_dtype;
   std::int64_t n_tokens;
   std::int64_t n_heads;
   std::int64_t head_dim;
-  float scale;                        // 1 / sqrt(head_dim), usually
-  std::span<const KvHeadView> kv;     // host array, [n_kv_heads]; n_heads is a multiple of it
+  float scale;                     // 1 / sqrt(head_dim), usually
+  std::span<const KvHeadView> kv;  // host array, [n_kv_heads]; n_heads is a multiple of it
   DType kv_dtype;
-  const std::int32_t* q_positions;    // host, [n_tokens], ascending
+  const std::int32_t* q_positions;  // host, [n_tokens], ascending
   std::int64_t sinks = 0;
   std::int64_t recent = kUnlimited;
   std::int64_t window = kUnlimited;
   RopeShape rope_shape;
-  RopeRows q_rope;                    // one row per token
-  RopeRows q_rope_sink;               // one row per token, towards the sinks; null: q_rope
+  RopeRows q_rope;       // one row per token
+  RopeRows q_rope_sink;  // one row per token, towards the sinks; null: q_rope
   const std::int32_t* q_sink_positions = nullptr;  // host, [n_tokens]: the rotary positions of
                                                    // q_rope_sink; null: q_positions
-  RopeRows slot_rope;                 // one row per slot: keys are stored un-rotated and turned
-                                      // on reading; null: keys are stored rotated
+  RopeRows slot_rope;  // one row per slot: keys are stored un-rotated and turned
+                       // on reading; null: keys are stored rotated
 };
 
 struct NllArgs {
-  const void* hidden;                      // [n_rows, in_features], compute dtype of the weights
+  const void* hidden;  // [n_rows, in_features], compute dtype of the weights
   std::span<const LinearWeight* const> vocabulary;  // consecutive blocks of rows of the head
-  const std::int32_t* targets;             // host, [n_rows]
-  double* nll;                             // host, [n_rows]: -log p(target), natural log
+  const std::int32_t* targets;                      // host, [n_rows]
+  double* nll;                                      // host, [n_rows]: -log p(target), natural log
   std::int64_t n_rows;
   double logit_scale = 1.0;
 };

@@ -9,9 +9,13 @@
 namespace kvbench {
 namespace {
 
-std::string_view nothing() { return {}; }
+std::string_view nothing() {
+  return {};
+}
 
-std::unique_ptr<Backend> make_cpu(int threads) { return std::make_unique<CpuBackend>(threads); }
+std::unique_ptr<Backend> make_cpu(int threads) {
+  return std::make_unique<CpuBackend>(threads);
+}
 
 constexpr BackendSpec kBackends[] = {
     {"cpu", "oneDNN matrix products and own SIMD kernels", nothing, make_cpu},
@@ -19,7 +23,9 @@ constexpr BackendSpec kBackends[] = {
 
 }  // namespace
 
-std::span<const BackendSpec> backends() { return kBackends; }
+std::span<const BackendSpec> backends() {
+  return kBackends;
+}
 
 std::unique_ptr<Backend> make_backend(std::string_view name, int threads) {
   std::string known = "auto";

@@ -93,10 +93,10 @@ class KvCache {
   Backend& backend_;
   KvCacheShape shape_;
   MemoryMeter meter_;
-  std::vector<Head> heads_;          // [n_layers * n_kv_heads]
-  std::vector<KvHeadView> views_;    // [n_kv_heads], of the layer last viewed
-  std::vector<void*> key_targets_;   // [n_kv_heads]
-  std::vector<void*> value_targets_; // [n_kv_heads]
+  std::vector<Head> heads_;           // [n_layers * n_kv_heads]
+  std::vector<KvHeadView> views_;     // [n_kv_heads], of the layer last viewed
+  std::vector<void*> key_targets_;    // [n_kv_heads]
+  std::vector<void*> value_targets_;  // [n_kv_heads]
   std::int64_t live_rows_ = 0;
   std::int64_t peak_live_rows_ = 0;
   std::int64_t evicted_entries_ = 0;

@@ -10,7 +10,9 @@
 namespace kvbench {
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
 
 bool is_name(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
@@ -110,8 +112,8 @@ PolicySpec parse_policy(const nlohmann::json& json, const std::string& where) {
   // The text names the whole policy wherever it came from.
   if (!spec.options.empty() && spec.text == spec.name) {
     for (std::size_t i = 0; i < spec.options.size(); ++i) {
-      spec.text += fmt::format("{}{}={}", i == 0 ? ":" : ",", spec.options[i].first,
-                               spec.options[i].second);
+      spec.text +=
+          fmt::format("{}{}={}", i == 0 ? ":" : ",", spec.options[i].first, spec.options[i].second);
     }
   }
   return spec;

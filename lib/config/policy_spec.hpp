@@ -13,8 +13,8 @@
 namespace kvbench {
 
 struct PolicySpec {
-  std::string text;  // as the user wrote it
-  std::string name;  // of the policy
+  std::string text;                                          // as the user wrote it
+  std::string name;                                          // of the policy
   std::vector<std::pair<std::string, std::string>> options;  // key, value; in order, keys unique
 };
 

@@ -64,10 +64,10 @@ template <class... Args>
 }  // namespace kvbench
 
 // Checks a contract between parts of kvbench, in every build type.
-#define KVB_CHECK(condition, ...)                                                     \
-  do {                                                                                \
-    if (!(condition)) {                                                               \
-      throw ::kvbench::InternalError(fmt::format("{}:{}: {}: {}", __FILE__, __LINE__, \
-                                                 #condition, fmt::format(__VA_ARGS__))); \
-    }                                                                                 \
+#define KVB_CHECK(condition, ...)                                                                  \
+  do {                                                                                             \
+    if (!(condition)) {                                                                            \
+      throw ::kvbench::InternalError(                                                              \
+          fmt::format("{}:{}: {}: {}", __FILE__, __LINE__, #condition, fmt::format(__VA_ARGS__))); \
+    }                                                                                              \
   } while (false)

@@ -135,9 +135,8 @@ void Session::evict_layer(std::int64_t layer, std::int64_t capacity) {
     positions_[static_cast<std::size_t>(kv_head)] = cache_.positions(layer, kv_head);
     keep_[static_cast<std::size_t>(kv_head)].clear();
   }
-  policy_.select({.layer = layer, .step = tokens_fed_, .capacity = capacity,
-                  .positions = positions_},
-                 keep_);
+  policy_.select(
+      {.layer = layer, .step = tokens_fed_, .capacity = capacity, .positions = positions_}, keep_);
   for (std::int64_t kv_head = 0; kv_head < config_.n_kv_heads; ++kv_head) {
     cache_.keep(layer, kv_head, keep_[static_cast<std::size_t>(kv_head)]);
   }

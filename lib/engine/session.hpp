@@ -67,7 +67,7 @@ class Session final : private LayerHook {
   std::int64_t recompute_dropped_ = 0;  // entries that slid out of a re-computed window
   std::vector<std::int32_t> tail_;      // the last tokens fed, for re-computation
   std::vector<std::span<const std::int32_t>> positions_;  // [n_kv_heads], of the layer selected
-  KeepList keep_;                                          // [n_kv_heads]
+  KeepList keep_;                                         // [n_kv_heads]
 };
 
 }  // namespace kvbench

@@ -16,20 +16,20 @@
 namespace kvbench {
 
 struct LayerWeights {
-  Buffer input_norm;                         // [hidden] f32
-  std::unique_ptr<LinearWeight> qkv;         // [(n_heads + 2 n_kv_heads) * head_dim, hidden]
-  Buffer q_norm, k_norm;                     // [head_dim] f32, empty without qk_norm
-  std::unique_ptr<LinearWeight> o;           // [hidden, n_heads * head_dim]
-  Buffer post_norm;                          // [hidden] f32
-  std::unique_ptr<LinearWeight> gate_up;     // [2 * ffn, hidden]
-  std::unique_ptr<LinearWeight> down;        // [hidden, ffn]
+  Buffer input_norm;                      // [hidden] f32
+  std::unique_ptr<LinearWeight> qkv;      // [(n_heads + 2 n_kv_heads) * head_dim, hidden]
+  Buffer q_norm, k_norm;                  // [head_dim] f32, empty without qk_norm
+  std::unique_ptr<LinearWeight> o;        // [hidden, n_heads * head_dim]
+  Buffer post_norm;                       // [hidden] f32
+  std::unique_ptr<LinearWeight> gate_up;  // [2 * ffn, hidden]
+  std::unique_ptr<LinearWeight> down;     // [hidden, ffn]
 };
 
 struct Weights {
-  std::unique_ptr<EmbeddingTable> embedding;               // [vocab, hidden]
-  std::vector<LayerWeights> layers;                        // [n_layers]
-  Buffer final_norm;                                       // [hidden] f32
-  std::vector<std::unique_ptr<LinearWeight>> vocabulary;   // lm_head in blocks of rows
+  std::unique_ptr<EmbeddingTable> embedding;              // [vocab, hidden]
+  std::vector<LayerWeights> layers;                       // [n_layers]
+  Buffer final_norm;                                      // [hidden] f32
+  std::vector<std::unique_ptr<LinearWeight>> vocabulary;  // lm_head in blocks of rows
 };
 
 class Model {

@@ -12,7 +12,9 @@ void Rotary::set_length(std::int64_t length) {
   text_length_ = length;
 }
 
-RopeRows Rotary::Rows::view() const { return {cosine_.as<float>(), sine_.as<float>()}; }
+RopeRows Rotary::Rows::view() const {
+  return {cosine_.as<float>(), sine_.as<float>()};
+}
 
 void Rotary::fill(std::span<const std::int32_t> positions, Rows& rows) const {
   if (rows.text_length_ == text_length_ &&
@@ -44,8 +46,7 @@ void Rotary::fill(std::span<const std::int32_t> positions, Rows& rows) const {
 }
 
 void Rotary::fill_slots(std::int64_t n, Rows& rows) const {
-  if (rows.text_length_ == text_length_ &&
-      static_cast<std::int64_t>(rows.positions_.size()) >= n) {
+  if (rows.text_length_ == text_length_ && static_cast<std::int64_t>(rows.positions_.size()) >= n) {
     return;
   }
   // In steps, so that a growing cache does not recompute its table at every token.

@@ -28,7 +28,7 @@ class Rotary {
 
    private:
     friend class Rotary;
-    Buffer cosine_, sine_;              // [n, rotary_dim / 2]
+    Buffer cosine_, sine_;  // [n, rotary_dim / 2]
     std::vector<float> host_cosine_, host_sine_;
     std::vector<std::int32_t> positions_;  // of the rows held now
     std::int64_t text_length_ = -1;        // that they were computed for

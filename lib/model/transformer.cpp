@@ -86,8 +86,8 @@ void Transformer::attention_block(const ForwardStep& step, std::int64_t layer, K
   float* qkv = qkv_.as<float>();
 
   norm_rows(residual_.as<float>(), w.input_norm, n_tokens, normed_.as<void>());
-  backend_.linear(*w.qkv, {.x = normed_.as<void>(), .y = qkv, .n_rows = n_tokens,
-                           .accumulate = false});
+  backend_.linear(*w.qkv,
+                  {.x = normed_.as<void>(), .y = qkv, .n_rows = n_tokens, .accumulate = false});
   if (config_.qk_norm) {
     norm_heads(w.q_norm, 0, config_.n_heads, n_tokens);
     norm_heads(w.k_norm, q_width, config_.n_kv_heads, n_tokens);
@@ -130,23 +130,29 @@ void Transformer::attention_block(const ForwardStep& step, std::int64_t layer, K
     hook->after_attention({.layer = layer, .n_tokens = n_tokens, .q = qkv, .q_stride = qkv_width_},
                           cache);
   }
-  backend_.linear(*w.o, {.x = attended_.as<void>(), .y = residual_.as<float>(),
-                         .n_rows = n_tokens, .accumulate = true});
+  backend_.linear(*w.o, {.x = attended_.as<void>(),
+                         .y = residual_.as<float>(),
+                         .n_rows = n_tokens,
+                         .accumulate = true});
 }
 
 void Transformer::mlp_block(std::int64_t layer, std::int64_t n_tokens) {
   const LayerWeights& w = model_.weights().layers[static_cast<std::size_t>(layer)];
   norm_rows(residual_.as<float>(), w.post_norm, n_tokens, normed_.as<void>());
-  backend_.linear(*w.gate_up, {.x = normed_.as<void>(), .y = gate_up_.as<float>(),
-                               .n_rows = n_tokens, .accumulate = false});
+  backend_.linear(*w.gate_up, {.x = normed_.as<void>(),
+                               .y = gate_up_.as<float>(),
+                               .n_rows = n_tokens,
+                               .accumulate = false});
   backend_.gated_activation({.gate_up = gate_up_.as<float>(),
                              .out = activated_.as<void>(),
                              .n_rows = n_tokens,
                              .width = config_.ffn_size,
                              .activation = config_.activation,
                              .out_dtype = model_.compute()});
-  backend_.linear(*w.down, {.x = activated_.as<void>(), .y = residual_.as<float>(),
-                            .n_rows = n_tokens, .accumulate = true});
+  backend_.linear(*w.down, {.x = activated_.as<void>(),
+                            .y = residual_.as<float>(),
+                            .n_rows = n_tokens,
+                            .accumulate = true});
 }
 
 void Transformer::norm_rows(const float* x, const Buffer& weight, std::int64_t n_tokens,
@@ -199,8 +205,7 @@ void Transformer::nll(std::int64_t first_row, std::span<const std::int32_t> targ
 void Transformer::logits(std::int64_t row, std::span<float> logits) {
   float* out = logits_.as<float>();
   for (const LinearWeight* block : vocabulary_) {
-    backend_.linear(*block,
-                    {.x = hidden_row(row), .y = out, .n_rows = 1, .accumulate = false});
+    backend_.linear(*block, {.x = hidden_row(row), .y = out, .n_rows = 1, .accumulate = false});
     out += block->out_features();
   }
   backend_.copy_out(logits.data(), logits_.as<void>(), logits.size() * sizeof(float));

@@ -77,13 +77,13 @@ class Transformer {
   std::int64_t max_tokens_;
   std::int64_t qkv_width_;  // (n_heads + 2 n_kv_heads) * head_dim
 
-  Buffer residual_;    // [max_tokens, hidden] f32
-  Buffer normed_;      // [max_tokens, hidden] compute dtype
-  Buffer qkv_;         // [max_tokens, qkv_width] f32: q, k, v side by side
-  Buffer attended_;    // [max_tokens, n_heads * head_dim] compute dtype
-  Buffer gate_up_;     // [max_tokens, 2 * ffn] f32
-  Buffer activated_;   // [max_tokens, ffn] compute dtype
-  Buffer logits_;      // [vocab] f32
+  Buffer residual_;   // [max_tokens, hidden] f32
+  Buffer normed_;     // [max_tokens, hidden] compute dtype
+  Buffer qkv_;        // [max_tokens, qkv_width] f32: q, k, v side by side
+  Buffer attended_;   // [max_tokens, n_heads * head_dim] compute dtype
+  Buffer gate_up_;    // [max_tokens, 2 * ffn] f32
+  Buffer activated_;  // [max_tokens, ffn] compute dtype
+  Buffer logits_;     // [vocab] f32
 
   Rotary rotary_;
   Rotary::Rows token_rows_, sink_rows_, slot_rows_;

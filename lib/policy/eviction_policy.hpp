@@ -36,8 +36,8 @@ struct PolicyTraits {
 // One layer, when its entries are over capacity.
 struct SelectionInput {
   std::int64_t layer;
-  std::int64_t step;       // tokens fed before this one since the last reset
-  std::int64_t capacity;   // entries to keep per KV head
+  std::int64_t step;      // tokens fed before this one since the last reset
+  std::int64_t capacity;  // entries to keep per KV head
   std::span<const std::span<const std::int32_t>> positions;  // [n_kv_heads][length], ascending
 };
 

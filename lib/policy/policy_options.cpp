@@ -23,8 +23,8 @@ void check_value(const PolicyOption& option, const std::string& value, const std
   const std::string what = fmt::format("policy '{}': key {}", policy, option.key);
   switch (option.kind) {
     case OptionKind::integer:
-      parse_int(value, static_cast<std::int64_t>(option.min),
-                static_cast<std::int64_t>(option.max), what);
+      parse_int(value, static_cast<std::int64_t>(option.min), static_cast<std::int64_t>(option.max),
+                what);
       return;
     case OptionKind::real:
       parse_real(value, option.min, option.max, what);

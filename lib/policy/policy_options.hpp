@@ -22,17 +22,27 @@ struct PolicyOption {
   std::string_view fallback;  // default value as text; empty: the option must be given
   double min = 0.0;           // integer and real: inclusive range
   double max = 0.0;
-  std::string_view choices;   // choice: "after|before"
-  std::string_view summary;   // with the unit
+  std::string_view choices;  // choice: "after|before"
+  std::string_view summary;  // with the unit
 };
 
 // Options that every decode-time policy shares.
 constexpr PolicyOption evict_option() {
-  return {"evict", OptionKind::choice, "after", 0, 0, "after|before",
+  return {"evict",
+          OptionKind::choice,
+          "after",
+          0,
+          0,
+          "after|before",
           "make room after a step's forward (as published code does), or before it"};
 }
 constexpr PolicyOption positions_option(std::string_view fallback) {
-  return {"positions", OptionKind::choice, fallback, 0, 0, "original|cache_index",
+  return {"positions",
+          OptionKind::choice,
+          fallback,
+          0,
+          0,
+          "original|cache_index",
           "rotary position: the token's place in the text, or the entry's place in the cache"};
 }
 constexpr double kMaxEntries = 1e9;
@@ -41,8 +51,7 @@ constexpr double kMaxEntries = 1e9;
 class PolicyOptions {
  public:
   // ConfigError names the policy, the key, what was expected and the nearest valid key.
-  PolicyOptions(const PolicySpec& spec, std::string_view name,
-                std::span<const PolicyOption> table);
+  PolicyOptions(const PolicySpec& spec, std::string_view name, std::span<const PolicyOption> table);
 
   std::int64_t integer(std::string_view key) const;
   double real(std::string_view key) const;

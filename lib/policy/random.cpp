@@ -57,8 +57,12 @@ std::unique_ptr<EvictionPolicy> make(const PolicyOptions& options) {
 }  // namespace
 
 PolicyInfo random_policy() {
-  return {"random", "random:capacity=1024", "evicts entries at random; the newest stays",
-          "control", kOptions, make};
+  return {"random",
+          "random:capacity=1024",
+          "evicts entries at random; the newest stays",
+          "control",
+          kOptions,
+          make};
 }
 
 }  // namespace kvbench

@@ -30,9 +30,12 @@ std::unique_ptr<EvictionPolicy> make(const PolicyOptions& options) {
 }  // namespace
 
 PolicyInfo recompute_policy() {
-  return {"recompute", "recompute1024", "re-computes the last tokens afresh for every token",
+  return {"recompute",
+          "recompute1024",
+          "re-computes the last tokens afresh for every token",
           "StreamingLLM (arXiv:2309.17453), sliding window with re-computation of figure 1c",
-          kOptions, make};
+          kOptions,
+          make};
 }
 
 }  // namespace kvbench

@@ -37,6 +37,8 @@ ConfiguredPolicy make_policy(const PolicySpec& spec) {
                nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest), list);
 }
 
-ConfiguredPolicy make_policy(std::string_view text) { return make_policy(parse_policy(text)); }
+ConfiguredPolicy make_policy(std::string_view text) {
+  return make_policy(parse_policy(text));
+}
 
 }  // namespace kvbench

@@ -42,8 +42,12 @@ std::unique_ptr<EvictionPolicy> make(const PolicyOptions& options) {
 }  // namespace
 
 PolicyInfo sink_policy() {
-  return {"sink", "sink4+1020", "keeps the first entries (attention sinks) and the last ones",
-          "StreamingLLM (arXiv:2309.17453), section 3.2", kOptions, make};
+  return {"sink",
+          "sink4+1020",
+          "keeps the first entries (attention sinks) and the last ones",
+          "StreamingLLM (arXiv:2309.17453), section 3.2",
+          kOptions,
+          make};
 }
 
 }  // namespace kvbench

@@ -34,8 +34,12 @@ std::unique_ptr<EvictionPolicy> make(const PolicyOptions& options) {
 }  // namespace
 
 PolicyInfo window_policy() {
-  return {"window",  "window1024", "keeps the last entries",
-          "StreamingLLM (arXiv:2309.17453), window attention of figure 1b", kOptions, make};
+  return {"window",
+          "window1024",
+          "keeps the last entries",
+          "StreamingLLM (arXiv:2309.17453), window attention of figure 1b",
+          kOptions,
+          make};
 }
 
 }  // namespace kvbench

@@ -43,11 +43,27 @@ std::size_t width_of(const std::string& text) {
       std::count_if(text.begin(), text.end(), [](char byte) { return (byte & 0xC0) != 0x80; }));
 }
 
+bool has_warning(const RunRecord& record, const std::string& warning) {
+  return std::find(record.warnings.begin(), record.warnings.end(), warning) !=
+         record.warnings.end();
+}
+
+// What all records warn of is said once; the rest under the name of its policy.
 void write_notes(std::ostream& out, std::span<const RunRecord> records) {
+  const auto shared = [&](const std::string& warning) {
+    return records.size() > 1 &&
+           std::all_of(records.begin(), records.end(),
+                       [&](const RunRecord& other) { return has_warning(other, warning); });
+  };
+  if (!records.empty()) {
+    for (const std::string& warning : records.front().warnings) {
+      if (shared(warning)) out << "warning: " << warning << '\n';
+    }
+  }
   for (const RunRecord& record : records) {
     if (!record.ok) out << "error: " << record.policy << ": " << record.reason << '\n';
     for (const std::string& warning : record.warnings) {
-      out << "warning: " << record.policy << ": " << warning << '\n';
+      if (!shared(warning)) out << "warning: " << record.policy << ": " << warning << '\n';
     }
   }
 }
@@ -89,7 +105,8 @@ std::span<const ReportColumn> ppl_columns() {
       ReportColumn{"tok/s", "tokens_per_s", CellFormat::rate},
       ReportColumn{"KV kept", "kv_bytes_live", CellFormat::bytes},
       ReportColumn{"KV peak", "kv_bytes_peak", CellFormat::bytes},
-      ReportColumn{"of full", "ratio_to_full", CellFormat::ratio},
+      ReportColumn{"KV/full", "kv_ratio_to_full", CellFormat::ratio},
+      ReportColumn{"ppl/full", "ratio_to_full", CellFormat::ratio},
   };
   return kColumns;
 }

@@ -30,6 +30,13 @@ Json text_or_null(const std::string& text) {
   return text;
 }
 
+// The error bar of NAME, or of NAME_mean, is NAME_stderr.
+std::string error_bar_name(const Metric& metric) {
+  const std::string_view name = metric.name;
+  const std::string_view stem = name.ends_with("_mean") ? name.substr(0, name.size() - 5) : name;
+  return std::string(stem) + "_stderr";
+}
+
 Json metric_reason(const Metric& metric) {
   if (metric.value && !std::isfinite(*metric.value)) return "non-finite";
   return text_or_null(metric.reason);
@@ -135,7 +142,7 @@ Json record_to_row(const RunRecord& record) {
   put("reason", text_or_null(record.reason));
   for (const Metric& metric : record.metrics) {
     put(metric.name, metric_value(metric));
-    if (metric.has_error_bar) put(metric.name + "_stderr", number_or_null(metric.standard_error));
+    if (metric.has_error_bar) put(error_bar_name(metric), number_or_null(metric.standard_error));
   }
   put("model", record.model_path);
   put("model_sha256", record.model_sha256);

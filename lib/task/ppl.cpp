@@ -114,9 +114,9 @@ RunRecord PplTask::run_policy(const ConfiguredPolicy& configured) {
   describe(configured, record);
   try {
     reset_peak_rss();
-    Session session(*model_, *backend_, *configured.policy,
-                    {.chunk = request_.chunk, .kv_dtype = request_.kv_dtype,
-                     .seed = request_.seed});
+    Session session(
+        *model_, *backend_, *configured.policy,
+        {.chunk = request_.chunk, .kv_dtype = request_.kv_dtype, .seed = request_.seed});
     PerplexityMeter meter;
     Measured measured;
     Progress progress(configured.text, "tok", tokens_to_feed(), request_.quiet);
@@ -129,7 +129,8 @@ RunRecord PplTask::run_policy(const ConfiguredPolicy& configured) {
       config_error("policy {} evicted nothing in {} tokens (--strict)", configured.text,
                    measured.tokens_fed);
     }
-    if (idle) record.warnings.push_back("the policy evicted nothing: its numbers are those of full");
+    if (idle)
+      record.warnings.push_back("the policy evicted nothing: its numbers are those of full");
     add_metrics(result, measured, configured.policy->traits(), record);
   } catch (const Error& error) {
     record.ok = false;
@@ -176,8 +177,8 @@ void PplTask::score_segment(Session& session, const Segment& segment, std::int64
     // progress line moves.
     const std::size_t unscored = segment.first_scored - 1;
     const bool warm_up = begin < unscored;
-    const std::size_t end = std::min(warm_up ? unscored : n,
-                                     begin + static_cast<std::size_t>(request_.chunk));
+    const std::size_t end =
+        std::min(warm_up ? unscored : n, begin + static_cast<std::size_t>(request_.chunk));
     const auto part = ids.subspan(begin, end - begin);
     nll.resize(warm_up ? 0 : part.size());
     const auto start = Clock::now();
@@ -299,10 +300,9 @@ void PplTask::add_metrics(const PerplexityResult& result, const Measured& measur
   const std::int64_t n = result.tokens_scored;
   std::optional<double> to_full;
   if (full_ppl_) to_full = result.ppl / *full_ppl_;
-  const double share = measured.kv_bytes_full > 0
-                           ? static_cast<double>(measured.kv_bytes_live) /
-                                 static_cast<double>(measured.kv_bytes_full)
-                           : 0.0;
+  const double share = measured.kv_bytes_full > 0 ? static_cast<double>(measured.kv_bytes_live) /
+                                                        static_cast<double>(measured.kv_bytes_full)
+                                                  : 0.0;
   const std::string no_text = "plain token ids have no text";
   record.metrics = {
       sampled_metric("ppl", result.ppl, "", n, result.ppl_stderr),
@@ -328,9 +328,8 @@ void PplTask::add_metrics(const PerplexityResult& result, const Measured& measur
   if (traits.capacity < kUnlimited) {
     record.metrics.push_back(count_metric("capacity", traits.capacity, "entries"));
   }
-  record.timings = {{"load", load_seconds_},
-                    {"tokenize", tokenize_seconds_},
-                    {"score", measured.seconds}};
+  record.timings = {
+      {"load", load_seconds_}, {"tokenize", tokenize_seconds_}, {"score", measured.seconds}};
   record.details_json =
       Json{{"curve", curve_json(result)}, {"documents", documents_json(result)}}.dump();
 }

@@ -24,7 +24,8 @@ std::vector<Segment> cut_stream(Ids ids, const ProtocolOptions&) {
 // Overlapping windows; a token is scored in the first window that holds it, and only there.
 std::vector<Segment> cut_strided(Ids ids, const ProtocolOptions& options) {
   const auto window = static_cast<std::size_t>(options.window);
-  const auto stride = static_cast<std::size_t>(options.stride > 0 ? options.stride : options.window);
+  const auto stride =
+      static_cast<std::size_t>(options.stride > 0 ? options.stride : options.window);
   std::vector<Segment> segments;
   std::size_t scored = 0;
   for (std::size_t begin = 0; scored < ids.size(); begin += stride) {
@@ -76,7 +77,9 @@ constexpr PplProtocol kProtocols[] = {
 
 }  // namespace
 
-std::span<const PplProtocol> ppl_protocols() { return kProtocols; }
+std::span<const PplProtocol> ppl_protocols() {
+  return kProtocols;
+}
 
 const PplProtocol& find_ppl_protocol(std::string_view name, const ProtocolOptions& options) {
   std::string known;

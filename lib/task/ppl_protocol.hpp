@@ -12,8 +12,8 @@ namespace kvbench {
 // A run on an empty cache. Token i+1 is scored after ids[0..i], for i+1 >= first_scored.
 struct Segment {
   std::vector<std::int32_t> ids;
-  std::size_t first_scored = 1;      // index in ids of the first token that is scored; at least 1
-  std::int64_t first_position = 0;   // of ids[0] in the document; -1 for a prefix before it
+  std::size_t first_scored = 1;     // index in ids of the first token that is scored; at least 1
+  std::int64_t first_position = 0;  // of ids[0] in the document; -1 for a prefix before it
 };
 
 struct ProtocolOptions {

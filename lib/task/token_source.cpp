@@ -102,8 +102,7 @@ std::int64_t TokenSource::total_tokens() const {
   return total;
 }
 
-TokenSource read_tokens(const TokenRequest& request,
-                        const std::filesystem::path& model_directory) {
+TokenSource read_tokens(const TokenRequest& request, const std::filesystem::path& model_directory) {
   TokenSource source;
   const std::int64_t limit = request.max_tokens > 0 ? request.max_tokens : kNoLimit;
   if (request.data.empty() && request.ids.empty()) {

@@ -21,7 +21,8 @@ struct TokenRequest {
   // ... or documents of ids, where `data` is empty.
   std::vector<std::vector<std::int32_t>> ids;
 
-  // "none", "auto" (what the tokenizer's own post-processor adds), or an id: first of each document.
+  // "none", "auto" (what the tokenizer's own post-processor adds), or an id: first of each
+  // document.
   std::string bos = "none";
   std::int64_t max_tokens = 0;  // over all documents together; 0: no limit
 };

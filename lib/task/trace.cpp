@@ -25,8 +25,7 @@ std::int32_t argmax(std::span<const float> logits, std::int64_t token) {
   for (const float logit : logits) {
     if (std::isnan(logit)) data_error("non-finite logits at token {}", token);
   }
-  return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) -
-                                   logits.begin());
+  return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 
 void feed(Session& session, const TraceRequest& request, Trace& trace) {

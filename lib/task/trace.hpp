@@ -33,10 +33,10 @@ struct Trace {
   std::vector<std::int32_t> generated;  // a stop token ends it and is not part of it
   std::string finish;                   // "length" or "stop"; empty without generation
   std::vector<std::vector<std::vector<std::int32_t>>> kept;  // [layer][kv_head], places in the text
-  std::int64_t kv_bytes_live = 0;       // at the end
+  std::int64_t kv_bytes_live = 0;                            // at the end
   std::int64_t kv_bytes_allocated = 0;
   std::int64_t kv_bytes_peak = 0;
-  std::int64_t evicted = 0;             // entries, over layers and KV heads
+  std::int64_t evicted = 0;  // entries, over layers and KV heads
   std::vector<std::string> warnings;
 };
 

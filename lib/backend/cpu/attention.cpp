@@ -20,10 +20,10 @@ constexpr std::int64_t kTileColumns = 128;  // queries per tile, all heads of th
 struct Tile {
   const AttentionArgs& args;
   std::int64_t kv_head;
-  std::int64_t group;        // query heads per KV head
+  std::int64_t group;  // query heads per KV head
   std::int64_t first_token;
   std::int64_t n_tokens;
-  std::int64_t n_columns;    // n_tokens * group, padded
+  std::int64_t n_columns;  // n_tokens * group, padded
   std::int64_t n_sink_slots;
 
   const KvHeadView& kv() const { return args.kv[static_cast<std::size_t>(kv_head)]; }
@@ -104,8 +104,15 @@ void attend_block(const Tile& tile, bool sinks, std::int64_t slot, std::int64_t 
       rotate_row(s.keys.data() + i * d, args.slot_rope, slot + i, args.rope_shape);
     }
   }
-  tile::product({.a = keys, .a_row = d, .a_inner = 1, .b = q.data(), .c = s.scores.data(),
-                 .n_rows = n, .n_inner = d, .n_columns = tile.n_columns, .accumulate = false});
+  tile::product({.a = keys,
+                 .a_row = d,
+                 .a_inner = 1,
+                 .b = q.data(),
+                 .c = s.scores.data(),
+                 .n_rows = n,
+                 .n_inner = d,
+                 .n_columns = tile.n_columns,
+                 .accumulate = false});
 
   bool masked = false;
   for (std::int64_t t = 0; t < tile.n_tokens; ++t) {
@@ -122,12 +129,21 @@ void attend_block(const Tile& tile, bool sinks, std::int64_t slot, std::int64_t 
   tile::softmax_step({.scores = s.scores.data(),
                       .first_key = masked ? s.first_key.data() : nullptr,
                       .last_key = masked ? s.last_key.data() : nullptr,
-                      .maximum = s.maximum.data(), .sum = s.sum.data(),
-                      .output = s.output.data(), .n_keys = n, .n_queries = tile.n_columns,
+                      .maximum = s.maximum.data(),
+                      .sum = s.sum.data(),
+                      .output = s.output.data(),
+                      .n_keys = n,
+                      .n_queries = tile.n_columns,
                       .n_output = d});
   const float* values = widen_rows(tile.kv().values, args.kv_dtype, slot, n, d, false, s.values);
-  tile::product({.a = values, .a_row = 1, .a_inner = d, .b = s.scores.data(),
-                 .c = s.output.data(), .n_rows = d, .n_inner = n, .n_columns = tile.n_columns,
+  tile::product({.a = values,
+                 .a_row = 1,
+                 .a_inner = d,
+                 .b = s.scores.data(),
+                 .c = s.output.data(),
+                 .n_rows = d,
+                 .n_inner = n,
+                 .n_columns = tile.n_columns,
                  .accumulate = true});
 }
 
@@ -153,8 +169,7 @@ void write_output(const Tile& tile, const AttentionScratch& scratch, std::vector
     for (std::int64_t g = 0; g < tile.group; ++g) {
       const std::int64_t column = t * tile.group + g;
       const std::int64_t head = tile.kv_head * tile.group + g;
-      const std::int64_t offset =
-          ((tile.first_token + t) * args.n_heads + head) * args.head_dim;
+      const std::int64_t offset = ((tile.first_token + t) * args.n_heads + head) * args.head_dim;
       const float total = scratch.sum[static_cast<std::size_t>(column)];
       const float inverse = total > 0.0f ? 1.0f / total : 0.0f;
       for (std::int64_t i = 0; i < args.head_dim; ++i) {

@@ -22,7 +22,7 @@ struct AttentionScratch {
   std::vector<float> output;   // [head_dim, n_columns]
   std::vector<float> maximum;  // [n_columns]
   std::vector<float> sum;      // [n_columns]
-  std::vector<VisibleSlots> visible;  // [tokens of the tile]
+  std::vector<VisibleSlots> visible;              // [tokens of the tile]
   std::vector<std::int32_t> first_key, last_key;  // [n_columns] visible keys of the current block
 };
 

@@ -35,7 +35,8 @@ class HostTable final : public EmbeddingTable {
 
 void store_row(const float* row, std::int64_t n, DType dtype, void* out, std::int64_t offset) {
   if (dtype == DType::f32) {
-    std::memcpy(static_cast<float*>(out) + offset, row, static_cast<std::size_t>(n) * sizeof(float));
+    std::memcpy(static_cast<float*>(out) + offset, row,
+                static_cast<std::size_t>(n) * sizeof(float));
   } else {
     tile::floats_to_bf16(row, n, static_cast<std::uint16_t*>(out) + offset);
   }
@@ -57,7 +58,8 @@ Buffer CpuBackend::allocate(std::size_t bytes, MemoryMeter* meter) {
   void* data = std::aligned_alloc(kAlignment, rounded == 0 ? kAlignment : rounded);
   if (data == nullptr) device_error("out of memory: {} bytes asked for", bytes);
   std::memset(data, 0, bytes);
-  return Buffer(data, bytes, [](void* p) { std::free(p); }, meter);
+  return Buffer(
+      data, bytes, [](void* p) { std::free(p); }, meter);
 }
 
 void CpuBackend::copy_in(void* destination, const void* host_source, std::size_t bytes) {
@@ -82,8 +84,7 @@ std::unique_ptr<EmbeddingTable> CpuBackend::make_table(const TensorView& rows) {
   return std::make_unique<HostTable>(rows);
 }
 
-void CpuBackend::embed(const EmbeddingTable& table, std::span<const std::int32_t> ids,
-                       float* out) {
+void CpuBackend::embed(const EmbeddingTable& table, std::span<const std::int32_t> ids, float* out) {
   const auto& rows = static_cast<const HostTable&>(table);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     rows.copy_row(ids[i], out + static_cast<std::int64_t>(i) * rows.width());
@@ -159,7 +160,9 @@ void CpuBackend::move_rows(std::span<const RowMove> moves, std::size_t row_bytes
   }
 }
 
-void CpuBackend::attention(const AttentionArgs& args) { cpu_attention(args, attention_scratch_); }
+void CpuBackend::attention(const AttentionArgs& args) {
+  cpu_attention(args, attention_scratch_);
+}
 
 void CpuBackend::nll(const NllArgs& args) {
   constexpr std::int64_t kRowBlock = 256;
@@ -179,9 +182,9 @@ void CpuBackend::nll_rows(const NllArgs& args, std::int64_t begin, std::int64_t 
     const std::int64_t width = block->out_features();
     const auto& matrix = static_cast<const PackedMatrix&>(*block);
     logits_.resize(std::max(logits_.size(), static_cast<std::size_t>(n * width)));
-    const auto* hidden = static_cast<const std::byte*>(args.hidden) +
-                         static_cast<std::size_t>(begin * block->in_features()) *
-                             dtype_size(matrix.compute());
+    const auto* hidden =
+        static_cast<const std::byte*>(args.hidden) +
+        static_cast<std::size_t>(begin * block->in_features()) * dtype_size(matrix.compute());
     linear(*block, {.x = hidden, .y = logits_.data(), .n_rows = n, .accumulate = false});
 #pragma omp parallel for num_threads(threads_) if (n >= threads_)
     for (std::int64_t r = 0; r < n; ++r) {

@@ -15,7 +15,9 @@ namespace {
 using Tag = dnnl::memory::format_tag;
 using Type = dnnl::memory::data_type;
 
-Type onednn_type(DType dtype) { return dtype == DType::bf16 ? Type::bf16 : Type::f32; }
+Type onednn_type(DType dtype) {
+  return dtype == DType::bf16 ? Type::bf16 : Type::f32;
+}
 
 std::int64_t total_rows(std::span<const TensorView> parts) {
   std::int64_t rows = 0;
@@ -120,9 +122,8 @@ dnnl::matmul::primitive_desc PackedMatrix::describe(std::int64_t n_rows, bool ac
     return with_bias ? dnnl::matmul::primitive_desc(engine_, x, weights, bias, y, attributes)
                      : dnnl::matmul::primitive_desc(engine_, x, weights, y, attributes);
 #else
-    return with_bias
-               ? dnnl::matmul::primitive_desc({x, weights, bias, y}, attributes, engine_)
-               : dnnl::matmul::primitive_desc({x, weights, y}, attributes, engine_);
+    return with_bias ? dnnl::matmul::primitive_desc({x, weights, bias, y}, attributes, engine_)
+                     : dnnl::matmul::primitive_desc({x, weights, y}, attributes, engine_);
 #endif
   } catch (const dnnl::error& error) {
     device_error("oneDNN has no {} product of {} x {} on this processor ({}); try --dtype f32",

@@ -27,6 +27,8 @@ inline void rotate_row(float* row, const RopeRows& rope, std::int64_t index,
   }
 }
 
-inline int thread_index() { return omp_get_thread_num(); }
+inline int thread_index() {
+  return omp_get_thread_num();
+}
 
 }  // namespace kvbench

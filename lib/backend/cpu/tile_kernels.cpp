@@ -65,12 +65,23 @@ HWY_INLINE void product_columns(const ProductArgs& p, std::int64_t column) {
   std::int64_t row = 0;
   for (; row + 6 <= p.n_rows; row += 6) product_tile<6, kVectors>(p, row, column);
   switch (p.n_rows - row) {
-    case 5: product_tile<5, kVectors>(p, row, column); break;
-    case 4: product_tile<4, kVectors>(p, row, column); break;
-    case 3: product_tile<3, kVectors>(p, row, column); break;
-    case 2: product_tile<2, kVectors>(p, row, column); break;
-    case 1: product_tile<1, kVectors>(p, row, column); break;
-    default: break;
+    case 5:
+      product_tile<5, kVectors>(p, row, column);
+      break;
+    case 4:
+      product_tile<4, kVectors>(p, row, column);
+      break;
+    case 3:
+      product_tile<3, kVectors>(p, row, column);
+      break;
+    case 2:
+      product_tile<2, kVectors>(p, row, column);
+      break;
+    case 1:
+      product_tile<1, kVectors>(p, row, column);
+      break;
+    default:
+      break;
   }
 }
 
@@ -111,8 +122,7 @@ void SoftmaxStep(const SoftmaxArgs& p) {
       maximum = hn::Max(maximum, hn::LoadU(kF32, p.scores + key * p.n_queries + query));
     }
     // A query that has seen nothing yet: any finite reference makes its weights exp(-inf) = 0.
-    const Vec reference =
-        hn::IfThenElse(hn::Eq(maximum, minus_infinity), hn::Zero(kF32), maximum);
+    const Vec reference = hn::IfThenElse(hn::Eq(maximum, minus_infinity), hn::Zero(kF32), maximum);
     const Vec rescale = hn::Exp(kF32, hn::Sub(before, reference));
     Vec sum = hn::Mul(hn::LoadU(kF32, p.sum + query), rescale);
     for (std::int64_t key = 0; key < p.n_keys; ++key) {
@@ -251,8 +261,7 @@ void FloatsToBf16(const float* x, std::int64_t n, std::uint16_t* out) {
     const Vec value = hn::LoadU(kF32, x + i);
     const auto bits = hn::BitCast(u32, value);
     const auto high = hn::ShiftRight<16>(bits);
-    const auto rounded =
-        hn::ShiftRight<16>(hn::Add(bits, hn::Add(bias, hn::And(high, one))));
+    const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(bias, hn::And(high, one))));
     const auto nan = hn::RebindMask(u32, hn::IsNaN(value));
     const auto result = hn::IfThenElse(nan, hn::Or(high, quiet), rounded);
     hn::StoreU(hn::TruncateTo(u16, result), u16, out + i);
@@ -260,7 +269,9 @@ void FloatsToBf16(const float* x, std::int64_t n, std::uint16_t* out) {
   for (; i < n; ++i) out[i] = float_to_bf16(x[i]);
 }
 
-const char* InstructionSet() { return hwy::TargetName(HWY_TARGET); }
+const char* InstructionSet() {
+  return hwy::TargetName(HWY_TARGET);
+}
 
 }  // namespace kvbench::tile::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -279,9 +290,13 @@ HWY_EXPORT(Bf16ToFloats);
 HWY_EXPORT(FloatsToBf16);
 HWY_EXPORT(InstructionSet);
 
-void product(const ProductArgs& args) { HWY_DYNAMIC_DISPATCH(Product)(args); }
+void product(const ProductArgs& args) {
+  HWY_DYNAMIC_DISPATCH(Product)(args);
+}
 
-void softmax_step(const SoftmaxArgs& args) { HWY_DYNAMIC_DISPATCH(SoftmaxStep)(args); }
+void softmax_step(const SoftmaxArgs& args) {
+  HWY_DYNAMIC_DISPATCH(SoftmaxStep)(args);
+}
 
 void fold_logits(const float* logits, std::int64_t n, LogSumExp& state) {
   HWY_DYNAMIC_DISPATCH(FoldLogits)(logits, n, state);
@@ -319,7 +334,9 @@ void floats_to_bf16(const float* x, std::int64_t n, std::uint16_t* out) {
   HWY_DYNAMIC_DISPATCH(FloatsToBf16)(x, n, out);
 }
 
-const char* instruction_set() { return HWY_DYNAMIC_DISPATCH(InstructionSet)(); }
+const char* instruction_set() {
+  return HWY_DYNAMIC_DISPATCH(InstructionSet)();
+}
 
 }  // namespace kvbench::tile
 #endif  // HWY_ONCE

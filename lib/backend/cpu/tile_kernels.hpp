@@ -11,15 +11,17 @@ namespace kvbench::tile {
 // Columns of every tile are padded to this many floats, whatever the vector width.
 constexpr std::int64_t kPad = 16;
 
-inline std::int64_t padded(std::int64_t n) { return (n + kPad - 1) / kPad * kPad; }
+inline std::int64_t padded(std::int64_t n) {
+  return (n + kPad - 1) / kPad * kPad;
+}
 
 // C (+)= A B, where A's element (row, inner) lies at a[row * a_row + inner * a_inner].
 struct ProductArgs {
-  const float* a;        // [n_rows, n_inner] by the two strides
+  const float* a;  // [n_rows, n_inner] by the two strides
   std::int64_t a_row;
   std::int64_t a_inner;
-  const float* b;        // [n_inner, n_columns], dense
-  float* c;              // [n_rows, n_columns], dense
+  const float* b;  // [n_inner, n_columns], dense
+  float* c;        // [n_rows, n_columns], dense
   std::int64_t n_rows;
   std::int64_t n_inner;
   std::int64_t n_columns;  // multiple of kPad
@@ -31,14 +33,14 @@ void product(const ProductArgs& args);
 // masks the scores outside [first_key, last_key), turns them into exp(score - maximum), and
 // rescales what was gathered before under a lower maximum.
 struct SoftmaxArgs {
-  float* scores;                 // [n_keys, n_queries] in: scores; out: weights
-  const std::int32_t* first_key; // [n_queries] keys below are masked; null: no mask in this block
-  const std::int32_t* last_key;  // [n_queries] keys from here on are masked
-  float* maximum;                // [n_queries] running maximum, -inf at first
-  float* sum;                    // [n_queries] running sum of weights, 0 at first
-  float* output;                 // [n_output, n_queries] running weighted sum of values
+  float* scores;                  // [n_keys, n_queries] in: scores; out: weights
+  const std::int32_t* first_key;  // [n_queries] keys below are masked; null: no mask in this block
+  const std::int32_t* last_key;   // [n_queries] keys from here on are masked
+  float* maximum;                 // [n_queries] running maximum, -inf at first
+  float* sum;                     // [n_queries] running sum of weights, 0 at first
+  float* output;                  // [n_output, n_queries] running weighted sum of values
   std::int64_t n_keys;
-  std::int64_t n_queries;        // multiple of kPad
+  std::int64_t n_queries;  // multiple of kPad
   std::int64_t n_output;
 };
 void softmax_step(const SoftmaxArgs& args);

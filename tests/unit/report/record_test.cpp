@@ -158,12 +158,34 @@ TEST_CASE("table: aligned columns with human units, then warnings and reasons") 
   std::ostringstream out;
   write_table(out, ppl_columns(), records);
   CHECK(out.str() ==
-        "policy               ppl ± s.e.  bits/byte     tokens  tok/s   KV kept  KV peak  of full\n"
-        "sink4+1020     18.8000 ± 0.9000          -      2,047   5.5k  3.00 MiB        -   12.5 %\n"
-        "full         1234.5000 ± 0.1235          -  1,234,567      -     512 B        -        -\n"
-        "h2o:heavy=8                   -          -          -      -         -        -        -\n"
+        "policy               ppl ± s.e.  bits/byte     tokens  tok/s   KV kept  KV peak  KV/full  "
+        "ppl/full\n"
+        "sink4+1020     18.8000 ± 0.9000          -      2,047   5.5k  3.00 MiB        -        -  "
+        "  12.5 %\n"
+        "full         1234.5000 ± 0.1235          -  1,234,567      -     512 B        -        -  "
+        "       -\n"
+        "h2o:heavy=8                   -          -          -      -         -        -        -  "
+        "       -\n"
         "warning: full: debug build\n"
         "error: h2o:heavy=8: out of memory\n");
+}
+
+TEST_CASE("table: what all records warn of is said once") {
+  RunRecord first = sample_record();
+  first.warnings = {"shared", "own"};
+  RunRecord second = sample_record();
+  second.policy = "full";
+  second.warnings = {"shared"};
+  const RunRecord records[] = {first, second};
+  std::ostringstream out;
+  write_table(out, ppl_columns(), records);
+  CHECK(out.str().ends_with("warning: shared\nwarning: sink4+1020: own\n"));
+}
+
+TEST_CASE("row: the error bar of a mean goes by the name of what is averaged") {
+  RunRecord record = sample_record();
+  record.metrics = {sampled_metric("nll_mean", 3.2, "nat", 10, 0.1)};
+  CHECK(record_to_row(record)["nll_stderr"] == 0.1);
 }
 
 TEST_CASE("table: human units at their borders") {
