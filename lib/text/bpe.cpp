@@ -108,7 +108,9 @@ void Bpe::add_merge(std::string_view left, std::string_view right, std::uint32_t
     }
     return static_cast<std::uint32_t>(*id);
   };
-  merges_.insert(id_of(left), id_of(right), (std::uint64_t{rank} << 32) | id_of(merged));
+  const std::uint32_t left_id = id_of(left);
+  const std::uint32_t right_id = id_of(right);
+  merges_.insert(left_id, right_id, (std::uint64_t{rank} << 32) | id_of(merged));
   char32_t before = 0;
   bool first = true;
   for_each_character(merged, [&](char32_t code_point, std::string_view) {
@@ -136,7 +138,8 @@ void Bpe::build_character_tables() {
 
 void BpeEncoder::encode(std::string_view word, std::vector<std::int32_t>& ids) {
   if (bpe_.options_.ignore_merges) {
-    if (const auto id = bpe_.vocabulary_.id_of(word)) {
+    const auto id = bpe_.vocabulary_.id_of(word);
+    if (id && !bpe_.excluded_words_.contains(*id)) {
       ids.push_back(*id);
       return;
     }

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "text/pair_table.hpp"
@@ -26,6 +27,8 @@ class Bpe {
   // Characters that have no token become this, if the model names one.
   const std::optional<std::string>& unk_token() const { return options_.unk_token; }
   std::size_t merge_count() const { return merges_.size(); }
+  // Under ignore_merges a word that is a token becomes it; not so this one (a special token).
+  void exclude_word(std::int32_t id) { excluded_words_.insert(id); }
 
  private:
   friend class BpeEncoder;
@@ -48,6 +51,7 @@ class Bpe {
   static constexpr std::int32_t kNoId = -1;
 
   std::string where_;
+  std::unordered_set<std::int32_t> excluded_words_;
   Vocabulary vocabulary_;
   Options options_;
   std::optional<std::int32_t> unk_id_;

@@ -15,9 +15,9 @@ namespace {
 
 constexpr std::size_t kStackStartBytes = std::size_t{64} << 10;
 constexpr std::size_t kStackMaxBytes = std::size_t{512} << 20;  // reserved only when needed
-// Backtracking steps of one match. Far above what a run of 10^8 characters needs, and low enough
-// that a hostile pattern ends in an error after some seconds.
-constexpr std::uint32_t kMatchLimit = 1'000'000'000;
+// Backtracking steps of one match: enough for a run of 10^8 characters, while a hostile pattern
+// ends in an error after some seconds.
+constexpr std::uint32_t kMatchLimit = 200'000'000;
 
 std::string pcre2_message(int code) {
   std::array<PCRE2_UCHAR, 160> text{};

@@ -54,6 +54,7 @@ JsonTokenizer::JsonTokenizer(const nlohmann::json& document, const std::string& 
   vocab_size_ = bpe_.vocabulary().id_limit();
   for (const AddedToken& token : added_tokens_->all()) {
     vocab_size_ = std::max(vocab_size_, token.id + 1);
+    if (token.special) bpe_.exclude_word(token.id);
   }
   choose_bos(document, file, config);
   warn_about_missing_bytes(file);
