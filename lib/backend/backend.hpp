@@ -138,8 +138,20 @@ struct AttentionArgs {
   RopeRows q_rope_sink;  // one row per token, towards the sinks; null: q_rope
   const std::int32_t* q_sink_positions = nullptr;  // host, [n_tokens]: the rotary positions of
                                                    // q_rope_sink; null: q_positions
-  RopeRows slot_rope;  // one row per slot: keys are stored un-rotated and turned
-                       // on reading; null: keys are stored rotated
+  RopeRows slot_rope;            // one row per slot: keys are stored un-rotated and turned
+                                 // on reading; null: keys are stored rotated
+  float* log_sum_exp = nullptr;  // [n_tokens, n_heads]: log of the softmax denominators, if wanted
+};
+
+// The softmax weights of an attention call, from the log-sum-exp that it left: one row per query,
+// or their sum over the tokens (the mass that each entry received).
+struct AttentionWeightsArgs {
+  AttentionArgs attention;   // as it was called, over the same entries; no sinks, `out` is unused
+  const float* log_sum_exp;  // [n_tokens, n_heads]
+  float* weights;            // [n_heads, n_tokens, row_stride], or [n_heads, row_stride] if summed;
+                             // slots beyond a head's length are not written
+  std::int64_t row_stride;   // at least the longest head's length
+  bool sum_tokens;
 };
 
 struct NllArgs {
@@ -183,6 +195,7 @@ class Backend {
   virtual void kv_append(const KvAppendArgs& args) = 0;
   virtual void move_rows(std::span<const RowMove> moves, std::size_t row_bytes) = 0;
   virtual void attention(const AttentionArgs& args) = 0;
+  virtual void attention_weights(const AttentionWeightsArgs& args) = 0;
   virtual void nll(const NllArgs& args) = 0;
 };
 

@@ -4,26 +4,22 @@
 #include <vector>
 
 #include "backend/backend.hpp"
+#include "backend/cpu/attention_tile.hpp"
 
 namespace kvbench {
 
-// The slots that one query sees: sinks [sink_first, sink_last) and others [first, last).
-struct VisibleSlots {
-  std::int64_t sink_first, sink_last, first, last;
-};
-
 // Working memory of one thread; grows to the largest tile and is then reused.
 struct AttentionScratch {
-  std::vector<float> q;        // [head_dim, n_columns] rotated and scaled, queries side by side
-  std::vector<float> q_sink;   // [head_dim, n_columns] the same, rotated towards the sinks
-  std::vector<float> keys;     // [kKeyBlock, head_dim] widened, rotated
-  std::vector<float> values;   // [kKeyBlock, head_dim] widened
-  std::vector<float> scores;   // [kKeyBlock, n_columns]
-  std::vector<float> output;   // [head_dim, n_columns]
-  std::vector<float> maximum;  // [n_columns]
-  std::vector<float> sum;      // [n_columns]
+  std::vector<float> q;                           // [head_dim, n_columns]
+  std::vector<float> q_sink;                      // [head_dim, n_columns] rotated for the sinks
+  std::vector<float> keys;                        // [kKeyBlock, head_dim] widened, rotated
+  std::vector<float> values;                      // [kKeyBlock, head_dim] widened
+  std::vector<float> scores;                      // [kKeyBlock, n_columns]
+  std::vector<float> output;                      // [head_dim, n_columns]
+  std::vector<float> maximum;                     // [n_columns]
+  std::vector<float> sum;                         // [n_columns]
   std::vector<VisibleSlots> visible;              // [tokens of the tile]
-  std::vector<std::int32_t> first_key, last_key;  // [n_columns] visible keys of the current block
+  std::vector<std::int32_t> first_key, last_key;  // [n_columns] visible keys of the block
 };
 
 // `scratch` has one entry per thread.

@@ -164,6 +164,10 @@ void CpuBackend::attention(const AttentionArgs& args) {
   cpu_attention(args, attention_scratch_);
 }
 
+void CpuBackend::attention_weights(const AttentionWeightsArgs& args) {
+  cpu_attention_weights(args, attention_scratch_, weights_tiles_);
+}
+
 void CpuBackend::nll(const NllArgs& args) {
   constexpr std::int64_t kRowBlock = 256;
   for (std::int64_t begin = 0; begin < args.n_rows; begin += kRowBlock) {

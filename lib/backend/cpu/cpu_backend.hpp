@@ -8,6 +8,7 @@
 
 #include "backend/backend.hpp"
 #include "backend/cpu/attention.hpp"
+#include "backend/cpu/attention_weights.hpp"
 
 namespace kvbench {
 
@@ -36,6 +37,7 @@ class CpuBackend final : public Backend {
   void kv_append(const KvAppendArgs& args) override;
   void move_rows(std::span<const RowMove> moves, std::size_t row_bytes) override;
   void attention(const AttentionArgs& args) override;
+  void attention_weights(const AttentionWeightsArgs& args) override;
   void nll(const NllArgs& args) override;
 
  private:
@@ -45,6 +47,7 @@ class CpuBackend final : public Backend {
   dnnl::engine engine_;
   dnnl::stream stream_;
   std::vector<AttentionScratch> attention_scratch_;  // [threads]
+  std::vector<WeightsTile> weights_tiles_;           // of the last attention_weights call
   std::vector<std::vector<float>> row_scratch_;      // [threads], one row each
   std::vector<float> logits_;                        // one block of rows x one block of vocabulary
 };

@@ -97,7 +97,8 @@ void Product(const ProductArgs& p) {
 // ---- softmax ----
 
 // The scores of one vector of queries, keys below one another.
-HWY_INLINE void mask_column(const SoftmaxArgs& p, std::int64_t query) {
+template <class Args>
+HWY_INLINE void mask_column(const Args& p, std::int64_t query) {
   const auto first = hn::LoadU(kI32, p.first_key + query);
   const auto last = hn::LoadU(kI32, p.last_key + query);
   const Vec masked = hn::Set(kF32, -std::numeric_limits<float>::infinity());
@@ -137,6 +138,18 @@ void SoftmaxStep(const SoftmaxArgs& p) {
     for (std::int64_t i = 0; i < p.n_output; ++i) {
       float* output = p.output + i * p.n_queries + query;
       hn::StoreU(hn::Mul(hn::LoadU(kF32, output), rescale), kF32, output);
+    }
+  }
+}
+
+void WeightsFromScores(const WeightsArgs& p) {
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(kF32));
+  for (std::int64_t query = 0; query < p.n_queries; query += lanes) {
+    if (p.first_key != nullptr) mask_column(p, query);
+    const Vec reference = hn::LoadU(kF32, p.log_sum_exp + query);
+    for (std::int64_t key = 0; key < p.n_keys; ++key) {
+      float* score = p.scores + key * p.n_queries + query;
+      hn::StoreU(hn::Exp(kF32, hn::Sub(hn::LoadU(kF32, score), reference)), kF32, score);
     }
   }
 }
@@ -281,6 +294,7 @@ namespace kvbench::tile {
 
 HWY_EXPORT(Product);
 HWY_EXPORT(SoftmaxStep);
+HWY_EXPORT(WeightsFromScores);
 HWY_EXPORT(FoldLogits);
 HWY_EXPORT(GateSilu);
 HWY_EXPORT(GateGeluTanh);
@@ -296,6 +310,10 @@ void product(const ProductArgs& args) {
 
 void softmax_step(const SoftmaxArgs& args) {
   HWY_DYNAMIC_DISPATCH(SoftmaxStep)(args);
+}
+
+void weights_from_scores(const WeightsArgs& args) {
+  HWY_DYNAMIC_DISPATCH(WeightsFromScores)(args);
 }
 
 void fold_logits(const float* logits, std::int64_t n, LogSumExp& state) {

@@ -45,6 +45,17 @@ struct SoftmaxArgs {
 };
 void softmax_step(const SoftmaxArgs& args);
 
+// Softmax weights of a block of scores, given each query's log-sum-exp; masked ones become 0.
+struct WeightsArgs {
+  float* scores;                  // [n_keys, n_queries] in: scores; out: weights
+  const std::int32_t* first_key;  // [n_queries] as in SoftmaxArgs
+  const std::int32_t* last_key;   // [n_queries]
+  const float* log_sum_exp;       // [n_queries]
+  std::int64_t n_keys;
+  std::int64_t n_queries;  // multiple of kPad
+};
+void weights_from_scores(const WeightsArgs& args);
+
 // Folds one row's block of logits into a running log-sum-exp: afterwards
 // log(sum) + maximum is the log-sum-exp of everything folded so far. Start with -inf and 0.
 struct LogSumExp {

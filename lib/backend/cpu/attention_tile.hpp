@@ -1,0 +1,63 @@
+// What the attention operations share: a tile of queries, which slots they see, and the scores of
+// one block of keys.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "backend/backend.hpp"
+
+namespace kvbench {
+
+constexpr std::int64_t kKeyBlock = 64;
+constexpr std::int64_t kTileColumns = 128;  // queries per tile, all heads of the group counted
+
+// One KV head and some tokens. The query heads that share the KV head lie side by side as the
+// columns of the tile (column = token * group + head of the group), so that keys are read once.
+struct Tile {
+  const AttentionArgs* args;
+  std::int64_t kv_head;
+  std::int64_t group;  // query heads per KV head
+  std::int64_t first_token;
+  std::int64_t n_tokens;
+  std::int64_t n_columns;     // n_tokens * group, padded
+  std::int64_t n_sink_slots;  // slots that hold one of the text's first `sinks` tokens
+
+  const KvHeadView& kv() const { return args->kv[static_cast<std::size_t>(kv_head)]; }
+};
+
+std::int64_t tiles_per_head(const AttentionArgs& args);
+Tile make_tile(const AttentionArgs& args, std::int64_t kv_head, std::int64_t index);
+
+// The slots that one query sees: sinks [sink_first, sink_last) and others [first, last).
+struct VisibleSlots {
+  std::int64_t sink_first, sink_last, first, last;
+};
+// One entry per token of the tile.
+void find_visible(const Tile& tile, std::vector<VisibleSlots>& visible);
+
+// Queries of the tile, rotated and scaled, as columns: out [head_dim, n_columns].
+// `row` is working memory of at least head_dim.
+void gather_queries(const Tile& tile, const RopeRows& rope, float* row, std::vector<float>& out);
+
+// Rows [slot, slot + n) as dense f32: in place when they are stored so and `copy` is not asked
+// for, else in `scratch` [n, width].
+const float* widen_rows(const void* rows, DType dtype, std::int64_t slot, std::int64_t n,
+                        std::int64_t width, bool copy, float* scratch);
+
+// Keys [slot, slot + n) of the tile's head as attention sees them, rotated; in `scratch` or in
+// place.
+const float* load_keys(const AttentionArgs& args, const KvHeadView& kv, std::int64_t slot,
+                       std::int64_t n, float* scratch);
+
+// The visible keys of block [slot, slot + n), per column: [first_key, last_key). Padding columns
+// see all. False when every query sees the whole block, so that nothing need be masked.
+bool block_mask(const Tile& tile, const std::vector<VisibleSlots>& visible, bool sinks,
+                std::int64_t slot, std::int64_t n, std::vector<std::int32_t>& first_key,
+                std::vector<std::int32_t>& last_key);
+
+// scores [n, n_columns] = keys [n, head_dim] . q [head_dim, n_columns]
+void block_scores(const Tile& tile, const float* keys, std::int64_t n, const float* q,
+                  float* scores);
+
+}  // namespace kvbench
