@@ -2,7 +2,6 @@
 // directory is made by datasets/; without it the tests are skipped.
 #include <doctest/doctest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "io/json_file.hpp"
+#include "tests/golden/smollm2.hpp"
 #include "text/tokenizer.hpp"
 
 namespace kvbench {
@@ -18,23 +18,8 @@ namespace {
 using nlohmann::json;
 using Ids = std::vector<std::int32_t>;
 
-constexpr int kSkipped = 77;
-
-std::filesystem::path model_directory() {
-  if (const char* cache = std::getenv("KVBENCH_CACHE")) {
-    return std::filesystem::path(cache) / "models/smollm2-135m-instruct";
-  }
-  const char* home = std::getenv("HOME");
-  return std::filesystem::path(home == nullptr ? "" : home) /
-         ".cache/kvbench/models/smollm2-135m-instruct";
-}
-
-// Ends the process as skipped where the model is not there.
 const Tokenizer& smollm2() {
-  static const std::unique_ptr<Tokenizer> tokenizer = [] {
-    if (!std::filesystem::exists(model_directory() / "tokenizer.json")) std::exit(kSkipped);
-    return Tokenizer::load(model_directory());
-  }();
+  static const std::unique_ptr<Tokenizer> tokenizer = Tokenizer::load(test::smollm2_directory());
   return *tokenizer;
 }
 
