@@ -22,8 +22,9 @@ def shown_commands(text):
     commands = []
     for block in re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
         for line in block.replace("\\\n", " ").splitlines():
-            for part in re.split(r"&&|\||;", line):
-                tokens = shlex.split(part, comments=True) if part.count("'") % 2 == 0 else []
+            without_comment = re.sub(r"(^|\s)#.*", "", line)
+            for part in re.split(r"&&|\||;", without_comment):
+                tokens = shlex.split(part)
                 while tokens and (tokens[0] in ("sudo", "time") or re.fullmatch(r"\w+=.*", tokens[0])):
                     tokens.pop(0)
                 if tokens:
