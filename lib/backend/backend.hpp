@@ -16,6 +16,7 @@
 
 #include "core/buffer.hpp"
 #include "core/dtype.hpp"
+#include "core/error.hpp"
 #include "core/layer_kinds.hpp"
 #include "core/tensor.hpp"
 
@@ -41,13 +42,14 @@ struct LinearArgs {
   const void* x;  // [n_rows, in_features], compute dtype of the weight, dense rows
   float* y;       // [n_rows, out_features], dense rows
   std::int64_t n_rows;
-  bool accumulate;  // add to y (the residual stream) in place of overwriting it
+  bool accumulate;    // add to y (the residual stream) in place of overwriting it
+  float clip = 0.0f;  // above 0: the finished y is clamped to [-clip, clip]
 };
 
 struct NormArgs {
   const float* x;       // [n_rows, width], rows `x_stride` apart
   void* out;            // [n_rows, width] of out_dtype, rows `out_stride` apart; may alias x if f32
-  const float* weight;  // [width]
+  const float* weight;  // [width]; unused by NormKind::none
   std::int64_t n_rows;
   std::int64_t width;
   std::int64_t x_stride;
@@ -55,16 +57,39 @@ struct NormArgs {
   double epsilon;
   NormKind kind;
   DType out_dtype;
+  const float* bias = nullptr;  // [width], NormKind::layer only; null: none
+  bool accumulate = false;      // f32 only: add to out in place of overwriting it
 };
 
-// out = activation(gate) * up; gate and up are the two halves of one row.
+// out = activation(gate) * up, where gate and up are the two halves of one row; or, not `gated`,
+// out = activation(row).
 struct GatedActivationArgs {
-  const float* gate_up;  // [n_rows, 2 * width]: gate, then up
+  const float* gate_up;  // [n_rows, 2 * width]: gate, then up; [n_rows, width] when not gated
   void* out;             // [n_rows, width] of out_dtype
   std::int64_t n_rows;
   std::int64_t width;
   Activation activation;
   DType out_dtype;
+  bool gated = true;
+};
+
+// Row i of x, times weights[i], is added to row rows[i] of y. Rows may repeat.
+struct AddRowsArgs {
+  const float* x;            // [n_rows, width], dense
+  float* y;                  // [., width], dense
+  const std::int32_t* rows;  // host, [n_rows]
+  const float* weights;      // host, [n_rows]
+  std::int64_t n_rows;
+  std::int64_t width;
+};
+
+// Row rows[i] of x becomes row i of out.
+struct GatherRowsArgs {
+  const void* x;             // [., row_bytes], dense
+  void* out;                 // [n_rows, row_bytes], dense
+  const std::int32_t* rows;  // host, [n_rows]
+  std::int64_t n_rows;
+  std::size_t row_bytes;
 };
 
 // Rows of rotary cosines and sines, attention factor included. Each row belongs to one rotary
@@ -116,8 +141,11 @@ constexpr std::int64_t kUnlimited = INT64_C(1) << 62;
 //   position_j <= q_position_i, and
 //   position_j < sinks or q_position_i - position_j <= recent, and
 //   the rotary distance between them is below `window` (the model's own sliding window).
-// The queries' own entries are the last n_tokens slots. With slot_rope, rotary distance is counted
-// in slots (towards a sink from q_sink_positions, where given), else in positions.
+// The queries' own entries are the last n_tokens slots. With slot_rope or distance_by_slot,
+// distance is counted in slots (towards a sink from q_sink_positions, where given), else in
+// positions.
+//   score = cap(scale * q . k) - slope * distance, then softmax, where
+//   cap(x) = logit_cap * tanh(x / logit_cap).
 struct AttentionArgs {
   const float* q;         // [n_tokens, n_heads, head_dim], not rotated
   std::int64_t q_stride;  // elements between tokens of q
@@ -138,9 +166,12 @@ struct AttentionArgs {
   RopeRows q_rope_sink;  // one row per token, towards the sinks; null: q_rope
   const std::int32_t* q_sink_positions = nullptr;  // host, [n_tokens]: the rotary positions of
                                                    // q_rope_sink; null: q_positions
-  RopeRows slot_rope;            // one row per slot: keys are stored un-rotated and turned
-                                 // on reading; null: keys are stored rotated
-  float* log_sum_exp = nullptr;  // [n_tokens, n_heads]: log of the softmax denominators, if wanted
+  RopeRows slot_rope;             // one row per slot: keys are stored un-rotated and turned
+                                  // on reading; null: keys are stored rotated
+  float* log_sum_exp = nullptr;   // [n_tokens, n_heads]: log of the softmax denominators, if wanted
+  bool distance_by_slot = false;  // as slot_rope says, for layers that rotate nothing
+  float logit_cap = 0.0f;         // 0: no cap
+  const float* alibi_slopes = nullptr;  // host, [n_heads]: ALiBi; null: none
 };
 
 // The softmax weights of an attention call, from the log-sum-exp that it left: one row per query,
@@ -161,7 +192,26 @@ struct NllArgs {
   double* nll;                                      // host, [n_rows]: -log p(target), natural log
   std::int64_t n_rows;
   double logit_scale = 1.0;
+  double logit_cap =
+      0.0;  // above 0: logits become logit_cap * tanh(logit / logit_cap), once scaled
 };
+
+// Arithmetic beyond that of the Llama family, which a backend may lack.
+enum class Feature : std::uint8_t {
+  layer_norm,           // NormKind::layer
+  unnormed_input,       // NormKind::none
+  output_norm,          // NormArgs::accumulate
+  plain_mlp,            // GatedActivationArgs::gated == false
+  experts,              // gather_rows, add_rows
+  position_table,       // add_rows
+  embedding_scale,      // scale
+  clip,                 // LinearArgs::clip
+  unrotated_layer,      // AttentionArgs::distance_by_slot
+  alibi,                // AttentionArgs::alibi_slopes
+  attention_logit_cap,  // AttentionArgs::logit_cap
+  logit_cap             // NllArgs::logit_cap
+};
+std::string_view feature_name(Feature feature);
 
 class Backend {
  public:
@@ -169,6 +219,9 @@ class Backend {
 
   virtual std::string_view name() const = 0;
   virtual int threads() const = 0;
+  // Whether the fields and operations of the feature are implemented; the others may be ignored by
+  // this backend, so a model that needs one must not run on it.
+  virtual bool supports(Feature) const { return false; }
 
   // Zeroed memory. DeviceError with the size when there is none.
   virtual Buffer allocate(std::size_t bytes, MemoryMeter* meter = nullptr) = 0;
@@ -192,6 +245,10 @@ class Backend {
   virtual void norm(const NormArgs& args) = 0;
   virtual void linear(const LinearWeight& weight, const LinearArgs& args) = 0;
   virtual void gated_activation(const GatedActivationArgs& args) = 0;
+  virtual void gather_rows(const GatherRowsArgs&) { throw InternalError("no gather_rows"); }
+  virtual void add_rows(const AddRowsArgs&) { throw InternalError("no add_rows"); }
+  // x [n] *= factor
+  virtual void scale(float*, std::int64_t, float) { throw InternalError("no scale"); }
   virtual void kv_append(const KvAppendArgs& args) = 0;
   virtual void move_rows(std::span<const RowMove> moves, std::size_t row_bytes) = 0;
   virtual void attention(const AttentionArgs& args) = 0;

@@ -18,7 +18,7 @@ void attend_block(const Tile& tile, bool sinks, std::int64_t slot, std::int64_t 
   const AttentionArgs& args = *tile.args;
   const std::int64_t d = args.head_dim;
   const float* keys = load_keys(args, tile.kv(), slot, n, s.keys.data());
-  block_scores(tile, keys, n, q.data(), s.scores.data());
+  block_scores(tile, keys, sinks, slot, n, q.data(), s.scores.data());
   const bool masked = block_mask(tile, s.visible, sinks, slot, n, s.first_key, s.last_key);
   tile::softmax_step({.scores = s.scores.data(),
                       .first_key = masked ? s.first_key.data() : nullptr,

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "backend/cpu/activation_kernels.hpp"
 #include "backend/cpu/rotation.hpp"
 #include "backend/cpu/tile_kernels.hpp"
 
@@ -19,13 +20,17 @@ std::int64_t tokens_per_tile(const AttentionArgs& args) {
   return std::max<std::int64_t>(1, kTileColumns / group_of(args));
 }
 
+bool counts_slots(const AttentionArgs& args) {
+  return args.distance_by_slot || args.slot_rope.cosine != nullptr;
+}
+
 VisibleSlots visible_slots(const AttentionArgs& args, const KvHeadView& kv, std::int64_t token,
                            std::int64_t n_sink_slots) {
   const std::int32_t* begin = kv.positions;
   const std::int32_t* end = kv.positions + kv.length;
   const std::int64_t position = args.q_positions[token];
   const std::int64_t own_slot = kv.length - args.n_tokens + token;
-  const bool by_slot = args.slot_rope.cosine != nullptr;
+  const bool by_slot = counts_slots(args);
 
   std::int64_t last = std::upper_bound(begin, end, position) - begin;
   std::int64_t first = 0;
@@ -46,6 +51,28 @@ VisibleSlots visible_slots(const AttentionArgs& args, const KvHeadView& kv, std:
   first = std::max(first, n_sink_slots);
   last = std::max(last, first);
   return {std::min(sink_first, sink_last), sink_last, first, last};
+}
+
+// Taken off the scores: slope times the distance between query and key.
+void add_alibi(const Tile& tile, bool sinks, std::int64_t slot, std::int64_t n, float* scores) {
+  const AttentionArgs& args = *tile.args;
+  const KvHeadView& kv = tile.kv();
+  const bool by_slot = counts_slots(args);
+  for (std::int64_t t = 0; t < tile.n_tokens; ++t) {
+    const std::int64_t token = tile.first_token + t;
+    std::int64_t own_place = args.q_positions[token];
+    if (by_slot) own_place = kv.length - args.n_tokens + token;
+    if (by_slot && sinks && args.q_sink_positions != nullptr) {
+      own_place = args.q_sink_positions[token];
+    }
+    for (std::int64_t key = 0; key < n; ++key) {
+      const std::int64_t place = by_slot ? slot + key : kv.positions[slot + key];
+      const auto distance = static_cast<float>(own_place - place);
+      float* column = scores + key * tile.n_columns + t * tile.group;
+      const float* slopes = args.alibi_slopes + tile.kv_head * tile.group;
+      for (std::int64_t g = 0; g < tile.group; ++g) column[g] -= slopes[g] * distance;
+    }
+  }
 }
 
 }  // namespace
@@ -142,8 +169,8 @@ bool block_mask(const Tile& tile, const std::vector<VisibleSlots>& visible, bool
   return masked;
 }
 
-void block_scores(const Tile& tile, const float* keys, std::int64_t n, const float* q,
-                  float* scores) {
+void block_scores(const Tile& tile, const float* keys, bool sinks, std::int64_t slot,
+                  std::int64_t n, const float* q, float* scores) {
   const std::int64_t d = tile.args->head_dim;
   tile::product({.a = keys,
                  .a_row = d,
@@ -154,6 +181,10 @@ void block_scores(const Tile& tile, const float* keys, std::int64_t n, const flo
                  .n_inner = d,
                  .n_columns = tile.n_columns,
                  .accumulate = false});
+  if (tile.args->logit_cap > 0.0f) {
+    tile::soft_cap(scores, n * tile.n_columns, tile.args->logit_cap);
+  }
+  if (tile.args->alibi_slopes != nullptr) add_alibi(tile, sinks, slot, n, scores);
 }
 
 }  // namespace kvbench

@@ -56,8 +56,9 @@ bool block_mask(const Tile& tile, const std::vector<VisibleSlots>& visible, bool
                 std::int64_t slot, std::int64_t n, std::vector<std::int32_t>& first_key,
                 std::vector<std::int32_t>& last_key);
 
-// scores [n, n_columns] = keys [n, head_dim] . q [head_dim, n_columns]
-void block_scores(const Tile& tile, const float* keys, std::int64_t n, const float* q,
-                  float* scores);
+// scores [n, n_columns] = keys [n, head_dim] . q [head_dim, n_columns], capped and biased as the
+// arguments of attention say; the keys are those of slots [slot, slot + n), sinks or others.
+void block_scores(const Tile& tile, const float* keys, bool sinks, std::int64_t slot,
+                  std::int64_t n, const float* q, float* scores);
 
 }  // namespace kvbench

@@ -40,7 +40,7 @@ void block_weights(const WeightsTile& tile, const float* keys, std::int64_t slot
   s.scores.resize(static_cast<std::size_t>(kKeyBlock) * columns);
   s.first_key.assign(columns, 0);
   s.last_key.assign(columns, kKeyBlock);
-  block_scores(tile.tile, keys, n, tile.q.data(), s.scores.data());
+  block_scores(tile.tile, keys, false, slot, n, tile.q.data(), s.scores.data());
   const bool masked = block_mask(tile.tile, tile.visible, false, slot, n, s.first_key, s.last_key);
   tile::weights_from_scores({.scores = s.scores.data(),
                              .first_key = masked ? s.first_key.data() : nullptr,

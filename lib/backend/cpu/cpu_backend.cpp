@@ -10,6 +10,7 @@
 #include <cstring>
 #include <limits>
 
+#include "backend/cpu/activation_kernels.hpp"
 #include "backend/cpu/matmul.hpp"
 #include "backend/cpu/rotation.hpp"
 #include "backend/cpu/tile_kernels.hpp"
@@ -32,6 +33,44 @@ class HostTable final : public EmbeddingTable {
  private:
   TensorView rows_;
 };
+
+void layer_norm_row(const NormArgs& args, const float* x, float* out) {
+  const std::int64_t n = args.width;
+  double sum = 0.0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t i = 0; i < n; ++i) sum += static_cast<double>(x[i]);
+  const double mean = sum / static_cast<double>(n);
+  double squares = 0.0;
+#pragma omp simd reduction(+ : squares)
+  for (std::int64_t i = 0; i < n; ++i) {
+    const double centred = static_cast<double>(x[i]) - mean;
+    squares += centred * centred;
+  }
+  const double variance = squares / static_cast<double>(n);
+  const auto factor = static_cast<float>(1.0 / std::sqrt(variance + args.epsilon));
+  const auto centre = static_cast<float>(mean);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float bias = args.bias != nullptr ? args.bias[i] : 0.0f;
+    out[i] = (x[i] - centre) * factor * args.weight[i] + bias;
+  }
+}
+
+// One normed row in f32; x may be out.
+void norm_row(const NormArgs& args, const float* x, float* out) {
+  switch (args.kind) {
+    case NormKind::rms: {
+      const double mean_square = static_cast<double>(tile::sum_of_squares(x, args.width)) /
+                                 static_cast<double>(args.width);
+      const auto factor = static_cast<float>(1.0 / std::sqrt(mean_square + args.epsilon));
+      return tile::scale_by(x, args.weight, factor, args.width, out);
+    }
+    case NormKind::layer:
+      return layer_norm_row(args, x, out);
+    case NormKind::none:
+      if (x != out) std::copy_n(x, args.width, out);
+      return;
+  }
+}
 
 void store_row(const float* row, std::int64_t n, DType dtype, void* out, std::int64_t offset) {
   if (dtype == DType::f32) {
@@ -92,45 +131,78 @@ void CpuBackend::embed(const EmbeddingTable& table, std::span<const std::int32_t
 }
 
 void CpuBackend::norm(const NormArgs& args) {
-  KVB_CHECK(args.kind == NormKind::rms, "norm kind");
+  KVB_CHECK(!args.accumulate || args.out_dtype == DType::f32, "norms add to f32 only");
 #pragma omp parallel for num_threads(threads_) if (args.n_rows >= 2 * threads_)
   for (std::int64_t r = 0; r < args.n_rows; ++r) {
     const float* x = args.x + r * args.x_stride;
-    const double mean_square =
-        static_cast<double>(tile::sum_of_squares(x, args.width)) / static_cast<double>(args.width);
-    const auto factor = static_cast<float>(1.0 / std::sqrt(mean_square + args.epsilon));
     const std::int64_t offset = r * args.out_stride;
-    if (args.out_dtype == DType::f32) {
-      tile::scale_by(x, args.weight, factor, args.width, static_cast<float*>(args.out) + offset);
+    if (args.out_dtype == DType::f32 && !args.accumulate) {
+      norm_row(args, x, static_cast<float*>(args.out) + offset);
       continue;
     }
     auto& row = row_scratch_[static_cast<std::size_t>(thread_index())];
     row.resize(std::max(row.size(), static_cast<std::size_t>(args.width)));
-    tile::scale_by(x, args.weight, factor, args.width, row.data());
-    store_row(row.data(), args.width, args.out_dtype, args.out, offset);
+    norm_row(args, x, row.data());
+    if (args.accumulate) {
+      float* out = static_cast<float*>(args.out) + offset;
+      for (std::int64_t i = 0; i < args.width; ++i) out[i] += row[static_cast<std::size_t>(i)];
+    } else {
+      store_row(row.data(), args.width, args.out_dtype, args.out, offset);
+    }
   }
 }
 
 void CpuBackend::linear(const LinearWeight& weight, const LinearArgs& args) {
   static_cast<const PackedMatrix&>(weight).multiply(stream_, args);
   stream_.wait();
+  if (args.clip <= 0.0f) return;
+  const std::int64_t n = args.n_rows * weight.out_features();
+  for (std::int64_t i = 0; i < n; ++i) args.y[i] = std::clamp(args.y[i], -args.clip, args.clip);
 }
 
 void CpuBackend::gated_activation(const GatedActivationArgs& args) {
+  const std::int64_t in_width = args.gated ? 2 * args.width : args.width;
+  const auto compute_row = [&](const float* x, float* out) {
+    if (args.gated) {
+      tile::gate(args.activation, x, x + args.width, args.width, out);
+    } else {
+      tile::activate(args.activation, x, args.width, out);
+    }
+  };
 #pragma omp parallel for num_threads(threads_) if (args.n_rows >= 2 * threads_)
   for (std::int64_t r = 0; r < args.n_rows; ++r) {
-    const float* gate = args.gate_up + r * 2 * args.width;
+    const float* x = args.gate_up + r * in_width;
     const std::int64_t offset = r * args.width;
     if (args.out_dtype == DType::f32) {
-      tile::gate(args.activation, gate, gate + args.width, args.width,
-                 static_cast<float*>(args.out) + offset);
+      compute_row(x, static_cast<float*>(args.out) + offset);
       continue;
     }
     auto& row = row_scratch_[static_cast<std::size_t>(thread_index())];
     row.resize(std::max(row.size(), static_cast<std::size_t>(args.width)));
-    tile::gate(args.activation, gate, gate + args.width, args.width, row.data());
+    compute_row(x, row.data());
     store_row(row.data(), args.width, args.out_dtype, args.out, offset);
   }
+}
+
+void CpuBackend::gather_rows(const GatherRowsArgs& args) {
+  for (std::int64_t r = 0; r < args.n_rows; ++r) {
+    std::memcpy(static_cast<std::byte*>(args.out) + static_cast<std::size_t>(r) * args.row_bytes,
+                static_cast<const std::byte*>(args.x) +
+                    static_cast<std::size_t>(args.rows[r]) * args.row_bytes,
+                args.row_bytes);
+  }
+}
+
+void CpuBackend::add_rows(const AddRowsArgs& args) {
+  for (std::int64_t r = 0; r < args.n_rows; ++r) {
+    const float* x = args.x + r * args.width;
+    float* y = args.y + args.rows[r] * args.width;
+    for (std::int64_t i = 0; i < args.width; ++i) y[i] += args.weights[r] * x[i];
+  }
+}
+
+void CpuBackend::scale(float* x, std::int64_t n, float factor) {
+  for (std::int64_t i = 0; i < n; ++i) x[i] *= factor;
 }
 
 void CpuBackend::kv_append(const KvAppendArgs& args) {
@@ -195,6 +267,9 @@ void CpuBackend::nll_rows(const NllArgs& args, std::int64_t begin, std::int64_t 
       float* row = logits_.data() + r * width;
       if (args.logit_scale != 1.0) {
         for (std::int64_t i = 0; i < width; ++i) row[i] *= static_cast<float>(args.logit_scale);
+      }
+      if (args.logit_cap > 0.0) {
+        tile::soft_cap(row, width, static_cast<float>(args.logit_cap));
       }
       const auto index = static_cast<std::size_t>(r);
       tile::fold_logits(row, width, folded[index]);

@@ -18,6 +18,7 @@ class CpuBackend final : public Backend {
 
   std::string_view name() const override { return "cpu"; }
   int threads() const override { return threads_; }
+  bool supports(Feature) const override { return true; }
 
   Buffer allocate(std::size_t bytes, MemoryMeter* meter) override;
   void copy_in(void* destination, const void* host_source, std::size_t bytes) override;
@@ -34,6 +35,9 @@ class CpuBackend final : public Backend {
   void norm(const NormArgs& args) override;
   void linear(const LinearWeight& weight, const LinearArgs& args) override;
   void gated_activation(const GatedActivationArgs& args) override;
+  void gather_rows(const GatherRowsArgs& args) override;
+  void add_rows(const AddRowsArgs& args) override;
+  void scale(float* x, std::int64_t n, float factor) override;
   void kv_append(const KvAppendArgs& args) override;
   void move_rows(std::span<const RowMove> moves, std::size_t row_bytes) override;
   void attention(const AttentionArgs& args) override;

@@ -189,40 +189,6 @@ void FoldLogits(const float* logits, std::int64_t n, LogSumExp& state) {
 
 // ---- elementwise ----
 
-HWY_INLINE Vec silu(Vec x) {
-  const Vec one = hn::Set(kF32, 1.0f);
-  return hn::Div(x, hn::Add(one, hn::Exp(kF32, hn::Neg(x))));
-}
-
-// x * (1 + tanh(z)) / 2 with z = sqrt(2/pi) (x + 0.044715 x^3) is x * sigmoid(2 z).
-HWY_INLINE Vec gelu_tanh(Vec x) {
-  const Vec cubic = hn::Mul(hn::Mul(x, x), hn::Mul(x, hn::Set(kF32, 0.044715f)));
-  const Vec twice_z = hn::Mul(hn::Set(kF32, 1.5957691216057308f), hn::Add(x, cubic));
-  return hn::Div(x, hn::Add(hn::Set(kF32, 1.0f), hn::Exp(kF32, hn::Neg(twice_z))));
-}
-
-template <class Function>
-HWY_INLINE void gate_with(Function function, const float* gate, const float* up, std::int64_t n,
-                          float* out) {
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(kF32));
-  std::int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    const Vec activated = function(hn::LoadU(kF32, gate + i));
-    hn::StoreU(hn::Mul(activated, hn::LoadU(kF32, up + i)), kF32, out + i);
-  }
-  for (; i < n; ++i) {
-    out[i] = hn::GetLane(function(hn::Set(kF32, gate[i]))) * up[i];
-  }
-}
-
-void GateSilu(const float* gate, const float* up, std::int64_t n, float* out) {
-  gate_with([](Vec x) HWY_ATTR { return silu(x); }, gate, up, n, out);
-}
-
-void GateGeluTanh(const float* gate, const float* up, std::int64_t n, float* out) {
-  gate_with([](Vec x) HWY_ATTR { return gelu_tanh(x); }, gate, up, n, out);
-}
-
 float SumOfSquares(const float* x, std::int64_t n) {
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(kF32));
   Vec sum = hn::Zero(kF32);
@@ -296,8 +262,6 @@ HWY_EXPORT(Product);
 HWY_EXPORT(SoftmaxStep);
 HWY_EXPORT(WeightsFromScores);
 HWY_EXPORT(FoldLogits);
-HWY_EXPORT(GateSilu);
-HWY_EXPORT(GateGeluTanh);
 HWY_EXPORT(SumOfSquares);
 HWY_EXPORT(ScaleBy);
 HWY_EXPORT(Bf16ToFloats);
@@ -318,22 +282,6 @@ void weights_from_scores(const WeightsArgs& args) {
 
 void fold_logits(const float* logits, std::int64_t n, LogSumExp& state) {
   HWY_DYNAMIC_DISPATCH(FoldLogits)(logits, n, state);
-}
-
-void gate(Activation activation, const float* gate, const float* up, std::int64_t n, float* out) {
-  switch (activation) {
-    case Activation::silu:
-      HWY_DYNAMIC_DISPATCH(GateSilu)(gate, up, n, out);
-      return;
-    case Activation::gelu_tanh:
-      HWY_DYNAMIC_DISPATCH(GateGeluTanh)(gate, up, n, out);
-      return;
-    case Activation::gelu:
-      for (std::int64_t i = 0; i < n; ++i) {
-        out[i] = 0.5f * gate[i] * (1.0f + std::erf(gate[i] * 0.70710678f)) * up[i];
-      }
-      return;
-  }
 }
 
 float sum_of_squares(const float* x, std::int64_t n) {

@@ -4,8 +4,6 @@
 
 #include <cstdint>
 
-#include "core/layer_kinds.hpp"
-
 namespace kvbench::tile {
 
 // Columns of every tile are padded to this many floats, whatever the vector width.
@@ -63,9 +61,6 @@ struct LogSumExp {
   double sum;
 };
 void fold_logits(const float* logits, std::int64_t n, LogSumExp& state);
-
-// out = activation(gate) * up, [n] each.
-void gate(Activation activation, const float* gate, const float* up, std::int64_t n, float* out);
 
 // Sum of squares, accumulated in several lanes.
 float sum_of_squares(const float* x, std::int64_t n);
