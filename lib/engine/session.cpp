@@ -24,50 +24,66 @@ Session::Session(const Model& model, Backend& backend, EvictionPolicy& policy,
       options_(options),
       cache_(backend, cache_shape(model.config(), options.kv_dtype)),
       transformer_(model, backend, options.chunk),
-      positions_(static_cast<std::size_t>(config_.n_kv_heads)),
+      evidence_(config_, backend, cache_, transformer_.rotary(), traits_.needs),
       keep_(static_cast<std::size_t>(config_.n_kv_heads)) {}
 
+// Selecting policies decide after each token of a stream; all others can take many at once.
 std::int64_t Session::tokens_per_step() const {
-  return traits_.kept || traits_.recompute_length ? options_.chunk : 1;
+  const bool one_by_one = !traits_.kept && !traits_.recompute_length && !in_prompt_ &&
+                          traits_.timing == EvictTiming::decode;
+  return one_by_one ? 1 : options_.chunk;
 }
 
 void Session::begin(std::int64_t text_tokens) {
   cache_.clear();
   cache_.reset_statistics();
   policy_.reset(options_.seed);
+  evidence_.reset();
+  capacity_ = traits_.capacity;
+  text_tokens_ = text_tokens;
   tokens_fed_ = 0;
+  decode_steps_ = 0;
   held_tokens_ = 0;
   recompute_dropped_ = 0;
   tail_.clear();
   transformer_.set_text_length(std::max<std::int64_t>(text_tokens, 1));
+  if (!traits_.kept && traits_.timing != EvictTiming::decode) return;
   // A streaming cache gets a quarter more rows than it can hold, so that live rows slide back to
   // the front once in many steps and not at each.
   const std::int64_t step = std::min(tokens_per_step(), std::max<std::int64_t>(text_tokens, 1));
-  const std::int64_t most = std::min(text_tokens, traits_.capacity + step);
-  const bool evicts = most < text_tokens;
-  cache_.reserve(evicts ? most + traits_.capacity / 4 : most);
+  const std::int64_t held = traits_.capacity + std::max(step, traits_.interval);
+  const std::int64_t most = std::min(text_tokens, held);
+  cache_.reserve(most < text_tokens ? most + traits_.capacity / 4 : most);
+}
+
+void Session::prefill(std::span<const std::int32_t> ids, std::span<const std::int32_t> targets,
+                      std::span<double> nll) {
+  in_prompt_ = true;
+  const auto prompt = static_cast<std::int64_t>(ids.size());
+  if (traits_.keep_share) {
+    const double share = *traits_.keep_share * static_cast<double>(prompt);
+    capacity_ = std::max<std::int64_t>(1, static_cast<std::int64_t>(share));
+  }
+  const bool selects = !traits_.kept && !traits_.recompute_length;
+  if (selects && traits_.timing != EvictTiming::chunked) cache_.reserve(prompt);
+  run(ids, targets, nll);
+  in_prompt_ = false;
+  if (selects) cache_.shrink(std::max<std::int64_t>(0, text_tokens_ - tokens_fed_));
 }
 
 void Session::feed(std::span<const std::int32_t> ids, std::span<const std::int32_t> targets,
                    std::span<double> nll) {
+  KVB_CHECK(!traits_.keep_share || capacity_ < kUnlimited,
+            "a share of the prompt, but there was no prompt");
+  run(ids, targets, nll);
+}
+
+void Session::run(std::span<const std::int32_t> ids, std::span<const std::int32_t> targets,
+                  std::span<double> nll) {
   KVB_CHECK(targets.size() <= ids.size() && nll.size() == targets.size(),
             "{} ids, {} targets, {} results", ids.size(), targets.size(), nll.size());
-  std::size_t done = 0;
-  while (done < ids.size()) {
-    std::size_t n = std::min(static_cast<std::size_t>(tokens_per_step()), ids.size() - done);
-    if (traits_.recompute_length) {
-      const std::int64_t dense = *traits_.recompute_length - tokens_fed_;
-      n = dense > 0 ? std::min(n, static_cast<std::size_t>(dense)) : 1;
-      if (dense > 0) {
-        step(ids.subspan(done, n));
-        tail_.insert(tail_.end(), ids.begin() + static_cast<std::ptrdiff_t>(done),
-                     ids.begin() + static_cast<std::ptrdiff_t>(done + n));
-      } else {
-        recompute_step(ids[done]);
-      }
-    } else {
-      step(ids.subspan(done, n));
-    }
+  for (std::size_t done = 0; done < ids.size();) {
+    const std::size_t n = advance(ids.subspan(done));
     tokens_fed_ += static_cast<std::int64_t>(n);
     if (done < targets.size()) {
       const std::size_t scored = std::min(n, targets.size() - done);
@@ -78,23 +94,49 @@ void Session::feed(std::span<const std::int32_t> ids, std::span<const std::int32
   }
 }
 
+// One forward over the first of `ids`; returns over how many.
+std::size_t Session::advance(std::span<const std::int32_t> ids) {
+  std::size_t n = std::min(static_cast<std::size_t>(tokens_per_step()), ids.size());
+  if (!traits_.recompute_length) {
+    if (!in_prompt_) ++decode_steps_;
+    selecting_ = selects_now(ids.size() - n);
+    step(ids.first(n));
+    return n;
+  }
+  const std::int64_t dense = *traits_.recompute_length - tokens_fed_;
+  if (dense <= 0) {
+    recompute_step(ids.front());
+    return 1;
+  }
+  n = std::min(n, static_cast<std::size_t>(dense));
+  step(ids.first(n));
+  tail_.insert(tail_.end(), ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(n));
+  return n;
+}
+
+// Whether a step with `left` tokens of its call behind it ends in a selection.
+bool Session::selects_now(std::size_t left) const {
+  if (traits_.kept || traits_.recompute_length || capacity_ == kUnlimited) return false;
+  if (in_prompt_) return left == 0 || traits_.timing == EvictTiming::chunked;
+  return traits_.timing == EvictTiming::decode && decode_steps_ % traits_.interval == 0;
+}
+
 void Session::step(std::span<const std::int32_t> ids) {
   ForwardStep forward;
   forward.ids = ids;
   forward.first_position = tokens_fed_;
   forward.positions = traits_.positions;
-  // Room made before the forward: the step's own token is one of the `capacity` that it sees.
-  const bool before = traits_.evict == EvictWhen::before && !traits_.recompute_length;
-  const std::int64_t own = before && traits_.capacity < kUnlimited ? 1 : 0;
-  if (own > 0) {
-    for (std::int64_t layer = 0; layer < config_.n_layers; ++layer) {
-      evict_layer(layer, traits_.capacity - own);
-    }
-  }
+  forward.want_log_sum_exp = traits_.needs.mass;
   if (traits_.kept) {
+    // Room made before the forward: the step's own token is one of the `capacity` that it sees.
+    const bool before = traits_.evict == EvictWhen::before && capacity_ < kUnlimited;
+    const std::int64_t own = before ? 1 : 0;
+    for (std::int64_t layer = 0; before && layer < config_.n_layers; ++layer) {
+      trim_layer(layer, capacity_ - own);
+    }
     forward.pattern = *traits_.kept;
     forward.pattern.recent -= own;
-    forward.sink_slot_limit = traits_.capacity - own;
+    forward.sink_slot_limit = capacity_ - own;
   }
   transformer_.forward(forward, cache_, this);
   held_tokens_ = static_cast<std::int64_t>(ids.size());
@@ -119,26 +161,40 @@ void Session::recompute_step(std::int32_t id) {
 }
 
 void Session::after_attention(const LayerState& state, KvCache&) {
-  if (!traits_.recompute_length) evict_layer(state.layer, traits_.capacity);
+  if (traits_.recompute_length) return;
+  if (traits_.kept) {
+    trim_layer(state.layer, capacity_);
+    return;
+  }
+  evidence_.collect(state);
+  if (selecting_) select_layer(state);
 }
 
-void Session::evict_layer(std::int64_t layer, std::int64_t capacity) {
-  bool over = false;
+// Evicts behind the sinks.
+void Session::trim_layer(std::int64_t layer, std::int64_t capacity) {
   for (std::int64_t kv_head = 0; kv_head < config_.n_kv_heads; ++kv_head) {
     const std::int64_t excess = cache_.length(layer, kv_head) - capacity;
-    if (excess <= 0) continue;
-    over = true;
-    if (traits_.kept) cache_.evict_run(layer, kv_head, traits_.kept->sinks, excess);
+    if (excess > 0) cache_.evict_run(layer, kv_head, traits_.kept->sinks, excess);
   }
-  if (!over || traits_.kept) return;
+}
+
+// Under EvictWhen::before the next step's token must find its place: one entry less is kept.
+void Session::select_layer(const LayerState& state) {
+  const std::int64_t budget = capacity_ - (traits_.evict == EvictWhen::before ? 1 : 0);
+  std::int64_t entries = 0;
   for (std::int64_t kv_head = 0; kv_head < config_.n_kv_heads; ++kv_head) {
-    positions_[static_cast<std::size_t>(kv_head)] = cache_.positions(layer, kv_head);
+    entries += cache_.length(state.layer, kv_head);
     keep_[static_cast<std::size_t>(kv_head)].clear();
   }
-  policy_.select(
-      {.layer = layer, .step = tokens_fed_, .capacity = capacity, .positions = positions_}, keep_);
+  if (entries <= budget * config_.n_kv_heads) return;
+  if (budget > 0) {
+    evidence_.show(state, tokens_fed_ + state.attention.n_tokens, budget);
+    policy_.select(evidence_, keep_);
+  }
   for (std::int64_t kv_head = 0; kv_head < config_.n_kv_heads; ++kv_head) {
-    cache_.keep(layer, kv_head, keep_[static_cast<std::size_t>(kv_head)]);
+    const auto& slots = keep_[static_cast<std::size_t>(kv_head)];
+    cache_.keep(state.layer, kv_head, slots);
+    evidence_.keep(state.layer, kv_head, slots);
   }
 }
 

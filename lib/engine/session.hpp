@@ -8,6 +8,7 @@
 
 #include "backend/backend.hpp"
 #include "cache/kv_cache.hpp"
+#include "engine/layer_evidence.hpp"
 #include "model/model.hpp"
 #include "model/transformer.hpp"
 #include "policy/eviction_policy.hpp"
@@ -32,6 +33,12 @@ class Session final : private LayerHook {
   // The length sizes the cache and fixes frequencies that depend on it (dynamic NTK scaling).
   void begin(std::int64_t text_tokens);
 
+  // The prompt: fed in chunks, and compressed once, after its last token (after each chunk where
+  // the policy's timing says so). A policy whose kept set follows from positions alone acts at each
+  // token here too. Results are as those of `feed`.
+  void prefill(std::span<const std::int32_t> ids, std::span<const std::int32_t> targets,
+               std::span<double> nll);
+
   // Continues the sequence with `ids`. nll[i] = -log p(targets[i]) after ids[0..i], for the first
   // targets.size() ids; nll has the same size.
   void feed(std::span<const std::int32_t> ids, std::span<const std::int32_t> targets,
@@ -51,9 +58,14 @@ class Session final : private LayerHook {
  private:
   void after_attention(const LayerState& state, KvCache& cache) override;
 
+  void run(std::span<const std::int32_t> ids, std::span<const std::int32_t> targets,
+           std::span<double> nll);
+  std::size_t advance(std::span<const std::int32_t> ids);
   void step(std::span<const std::int32_t> ids);
   void recompute_step(std::int32_t id);
-  void evict_layer(std::int64_t layer, std::int64_t capacity);
+  bool selects_now(std::size_t left) const;
+  void select_layer(const LayerState& state);
+  void trim_layer(std::int64_t layer, std::int64_t capacity);
   std::int64_t tokens_per_step() const;
 
   const ModelConfig& config_;
@@ -62,12 +74,17 @@ class Session final : private LayerHook {
   SessionOptions options_;
   KvCache cache_;
   Transformer transformer_;
+  LayerEvidence evidence_;
+  std::int64_t capacity_ = kUnlimited;  // entries per KV head, once the prompt's length is known
+  bool in_prompt_ = false;
+  bool selecting_ = false;        // the running step ends in a selection
+  std::int64_t text_tokens_ = 0;  // as announced to `begin`
   std::int64_t tokens_fed_ = 0;
+  std::int64_t decode_steps_ = 0;       // since the prompt
   std::int64_t held_tokens_ = 0;        // tokens of the last forward
   std::int64_t recompute_dropped_ = 0;  // entries that slid out of a re-computed window
   std::vector<std::int32_t> tail_;      // the last tokens fed, for re-computation
-  std::vector<std::span<const std::int32_t>> positions_;  // [n_kv_heads], of the layer selected
-  KeepList keep_;                                         // [n_kv_heads]
+  KeepList keep_;                       // [n_kv_heads]
 };
 
 }  // namespace kvbench

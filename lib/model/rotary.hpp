@@ -20,6 +20,7 @@ class Rotary {
   // The frequencies of a text of this many tokens (only dynamic scaling cares).
   void set_length(std::int64_t length);
   RopeShape shape() const { return {config_.rotary_dim, config_.interleaved}; }
+  const RopeFrequencies& frequencies() const { return frequencies_; }
 
   // Rows of one use (queries, new keys, ...); they stay valid until that use is filled again.
   class Rows {

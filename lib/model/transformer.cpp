@@ -25,6 +25,7 @@ Transformer::Transformer(const Model& model, Backend& backend, std::int64_t max_
   attended_ = backend.allocate(rows * width(config_.n_heads * config_.head_dim) * compute);
   gate_up_ = backend.allocate(rows * width(2 * config_.ffn_size) * sizeof(float));
   activated_ = backend.allocate(rows * width(config_.ffn_size) * compute);
+  log_sum_exp_ = backend.allocate(rows * width(config_.n_heads) * sizeof(float));
   logits_ = backend.allocate(width(config_.vocab_size) * sizeof(float));
   for (const auto& block : model.weights().vocabulary) vocabulary_.push_back(block.get());
   rotary_.set_length(config_.max_positions);
@@ -106,30 +107,29 @@ void Transformer::attention_block(const ForwardStep& step, std::int64_t layer, K
                       .rope_shape = rotary_.shape()});
 
   const bool own_sink_rotation = by_slot && step.pattern.sinks > 0;
-  backend_.attention(
-      {.q = qkv,
-       .q_stride = qkv_width_,
-       .out = attended_.as<void>(),
-       .out_dtype = model_.compute(),
-       .n_tokens = n_tokens,
-       .n_heads = config_.n_heads,
-       .head_dim = config_.head_dim,
-       .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config_.head_dim))),
-       .kv = cache.view(layer),
-       .kv_dtype = cache.shape().dtype,
-       .q_positions = positions_.data(),
-       .sinks = step.pattern.sinks,
-       .recent = step.pattern.recent,
-       .window = config_.window_of(layer).value_or(kUnlimited),
-       .rope_shape = rotary_.shape(),
-       .q_rope = token_rows_.view(),
-       .q_rope_sink = own_sink_rotation ? sink_rows_.view() : RopeRows{},
-       .q_sink_positions = own_sink_rotation ? sink_positions_.data() : nullptr,
-       .slot_rope = by_slot ? slot_rows_.view() : RopeRows{}});
-  if (hook != nullptr) {
-    hook->after_attention({.layer = layer, .n_tokens = n_tokens, .q = qkv, .q_stride = qkv_width_},
-                          cache);
-  }
+  const AttentionArgs attention{
+      .q = qkv,
+      .q_stride = qkv_width_,
+      .out = attended_.as<void>(),
+      .out_dtype = model_.compute(),
+      .n_tokens = n_tokens,
+      .n_heads = config_.n_heads,
+      .head_dim = config_.head_dim,
+      .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config_.head_dim))),
+      .kv = cache.view(layer),
+      .kv_dtype = cache.shape().dtype,
+      .q_positions = positions_.data(),
+      .sinks = step.pattern.sinks,
+      .recent = step.pattern.recent,
+      .window = config_.window_of(layer).value_or(kUnlimited),
+      .rope_shape = rotary_.shape(),
+      .q_rope = token_rows_.view(),
+      .q_rope_sink = own_sink_rotation ? sink_rows_.view() : RopeRows{},
+      .q_sink_positions = own_sink_rotation ? sink_positions_.data() : nullptr,
+      .slot_rope = by_slot ? slot_rows_.view() : RopeRows{},
+      .log_sum_exp = step.want_log_sum_exp ? log_sum_exp_.as<float>() : nullptr};
+  backend_.attention(attention);
+  if (hook != nullptr) hook->after_attention({layer, attention}, cache);
   backend_.linear(*w.o, {.x = attended_.as<void>(),
                          .y = residual_.as<float>(),
                          .n_rows = n_tokens,

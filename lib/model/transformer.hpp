@@ -24,14 +24,14 @@ struct ForwardStep {
   // cache_index only: slots beyond this one read the sinks as if they stood here, as they would
   // if the cache had been trimmed before each of them. This is what makes a chunk exact.
   std::int64_t sink_slot_limit = kUnlimited;
+  bool want_log_sum_exp = false;  // for the layer hook
 };
 
 // What a layer shows after its attention, before its entries can be evicted.
 struct LayerState {
   std::int64_t layer;
-  std::int64_t n_tokens;  // of this step; their entries are the last slots
-  const float* q;         // [n_tokens, n_heads, head_dim] before rotation, rows q_stride apart
-  std::int64_t q_stride;
+  // The attention that was just computed; its log_sum_exp is there if the step asked for it.
+  const AttentionArgs& attention;
 };
 
 // Called once per layer and step; may evict from that layer of the cache.
@@ -48,6 +48,7 @@ class Transformer {
 
   // Fixes the rotary frequencies for a text of this length. Call before the first step.
   void set_text_length(std::int64_t n_tokens) { rotary_.set_length(n_tokens); }
+  const Rotary& rotary() const { return rotary_; }
 
   // Ids must be valid (DataError otherwise). Afterwards the step's hidden states are held.
   void forward(const ForwardStep& step, KvCache& cache, LayerHook* hook);
@@ -77,13 +78,14 @@ class Transformer {
   std::int64_t max_tokens_;
   std::int64_t qkv_width_;  // (n_heads + 2 n_kv_heads) * head_dim
 
-  Buffer residual_;   // [max_tokens, hidden] f32
-  Buffer normed_;     // [max_tokens, hidden] compute dtype
-  Buffer qkv_;        // [max_tokens, qkv_width] f32: q, k, v side by side
-  Buffer attended_;   // [max_tokens, n_heads * head_dim] compute dtype
-  Buffer gate_up_;    // [max_tokens, 2 * ffn] f32
-  Buffer activated_;  // [max_tokens, ffn] compute dtype
-  Buffer logits_;     // [vocab] f32
+  Buffer residual_;     // [max_tokens, hidden] f32
+  Buffer normed_;       // [max_tokens, hidden] compute dtype
+  Buffer qkv_;          // [max_tokens, qkv_width] f32: q, k, v side by side
+  Buffer attended_;     // [max_tokens, n_heads * head_dim] compute dtype
+  Buffer gate_up_;      // [max_tokens, 2 * ffn] f32
+  Buffer activated_;    // [max_tokens, ffn] compute dtype
+  Buffer log_sum_exp_;  // [max_tokens, n_heads] f32
+  Buffer logits_;       // [vocab] f32
 
   Rotary rotary_;
   Rotary::Rows token_rows_, sink_rows_, slot_rows_;

@@ -5,8 +5,8 @@
 
 namespace kvbench {
 
-void EvictionPolicy::select(const SelectionInput& input, KeepList& keep) {
-  KVB_CHECK(false, "layer {}: a policy over {} heads was asked to select but cannot", input.layer,
+void EvictionPolicy::select(LayerView& view, KeepList& keep) {
+  KVB_CHECK(false, "layer {}: a policy over {} heads was asked to select but cannot", view.layer,
             keep.size());
 }
 

@@ -5,11 +5,11 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "cache/positions.hpp"
+#include "policy/layer_view.hpp"
 
 namespace kvbench {
 
@@ -19,12 +19,25 @@ enum class EvictWhen : std::uint8_t {
   before  // before it: a query sees exactly `capacity` entries, itself included
 };
 
+// When a policy that selects does so. One whose kept set follows from positions acts at each step.
+enum class EvictTiming : std::uint8_t {
+  prefill,  // once, after the last token of the prompt; what follows is kept in full
+  decode,   // after the prompt, and then every `interval` steps
+  chunked   // after each chunk of the prompt, whose successors see what was kept; not later
+};
+
 // What a policy promises about itself; fixed at construction.
 struct PolicyTraits {
-  // Entries per (layer, KV head) between steps.
+  // Entries per (layer, KV head) between steps; for policies whose heads or layers differ, the
+  // mean over them.
   std::int64_t capacity = kUnlimited;
+  // In place of a capacity: the share of the prompt to keep, 0 < keep <= 1.
+  std::optional<double> keep_share;
   EvictWhen evict = EvictWhen::after;
+  EvictTiming timing = EvictTiming::decode;
+  std::int64_t interval = 1;  // decode: steps from one selection to the next
   PositionMode positions = PositionMode::original;
+  PolicyNeeds needs;
   // Set when what is kept follows from positions alone: the first `sinks` and the last `recent`
   // tokens. Such policies need no `select`, and any number of tokens can be evaluated at once.
   std::optional<AttentionPattern> kept;
@@ -33,15 +46,7 @@ struct PolicyTraits {
   std::optional<std::int64_t> recompute_length;
 };
 
-// One layer, when its entries are over capacity.
-struct SelectionInput {
-  std::int64_t layer;
-  std::int64_t step;      // tokens fed before this one since the last reset
-  std::int64_t capacity;  // entries to keep per KV head
-  std::span<const std::span<const std::int32_t>> positions;  // [n_kv_heads][length], ascending
-};
-
-// Slots to keep, per KV head: ascending, unique, at most `capacity`.
+// Slots to keep, per KV head: ascending and unique. Heads may keep different numbers.
 using KeepList = std::vector<std::vector<std::int32_t>>;
 
 class EvictionPolicy {
@@ -52,8 +57,8 @@ class EvictionPolicy {
   // Forgets everything about the previous sequence.
   virtual void reset(std::uint64_t seed) { static_cast<void>(seed); }
   // Fills `keep`, which has one (empty) list per KV head. Called only where `traits().kept` is
-  // not set and a head holds more than the capacity.
-  virtual void select(const SelectionInput& input, KeepList& keep);
+  // not set and the layer's heads hold more than `view.capacity` entries each, on average.
+  virtual void select(LayerView& view, KeepList& keep);
 };
 
 }  // namespace kvbench

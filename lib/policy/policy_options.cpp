@@ -91,6 +91,12 @@ EvictWhen PolicyOptions::evict() const {
   return text("evict") == "before" ? EvictWhen::before : EvictWhen::after;
 }
 
+EvictTiming PolicyOptions::timing() const {
+  const std::string& timing = text("timing");
+  if (timing == "prefill") return EvictTiming::prefill;
+  return timing == "chunked" ? EvictTiming::chunked : EvictTiming::decode;
+}
+
 PositionMode PolicyOptions::positions() const {
   return text("positions") == "original" ? PositionMode::original : PositionMode::cache_index;
 }

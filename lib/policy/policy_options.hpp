@@ -45,7 +45,25 @@ constexpr PolicyOption positions_option(std::string_view fallback) {
           "original|cache_index",
           "rotary position: the token's place in the text, or the entry's place in the cache"};
 }
+constexpr PolicyOption timing_option(std::string_view fallback) {
+  return {"timing",
+          OptionKind::choice,
+          fallback,
+          0,
+          0,
+          "prefill|decode|chunked",
+          "act once after the prompt; then at decode steps too; or after each prompt chunk"};
+}
 constexpr double kMaxEntries = 1e9;
+constexpr PolicyOption interval_option() {
+  return {"interval",
+          OptionKind::integer,
+          "1",
+          1,
+          kMaxEntries,
+          "",
+          "timing=decode: steps from one eviction to the next"};
+}
 
 // Values of every option of the table: given ones checked, absent ones at their default.
 class PolicyOptions {
@@ -57,8 +75,10 @@ class PolicyOptions {
   double real(std::string_view key) const;
   const std::string& text(std::string_view key) const;
   EvictWhen evict() const;
+  EvictTiming timing() const;
   PositionMode positions() const;
 
+  const std::string& policy_text() const { return policy_text_; }
   // All keys and values, in the table's order.
   const std::vector<std::pair<std::string, std::string>>& resolved() const { return values_; }
 

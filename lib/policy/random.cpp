@@ -23,12 +23,12 @@ class RandomPolicy final : public EvictionPolicy {
   const PolicyTraits& traits() const override { return traits_; }
   void reset(std::uint64_t seed) override { seed_ = seed; }
 
-  void select(const SelectionInput& input, KeepList& keep) override {
+  void select(LayerView& view, KeepList& keep) override {
     for (std::size_t kv_head = 0; kv_head < keep.size(); ++kv_head) {
-      const auto length = static_cast<std::int64_t>(input.positions[kv_head].size());
-      const auto stream = (static_cast<std::uint64_t>(input.step) << 24) ^
-                          (static_cast<std::uint64_t>(input.layer) << 12) ^ kv_head;
-      draw(Rng(seed_, stream), length, input.capacity, keep[kv_head]);
+      const auto stream = (static_cast<std::uint64_t>(view.tokens_seen) << 24) ^
+                          (static_cast<std::uint64_t>(view.layer) << 12) ^ kv_head;
+      draw(Rng(seed_, stream), view.length(static_cast<std::int64_t>(kv_head)), view.capacity,
+           keep[kv_head]);
     }
   }
 

@@ -12,10 +12,14 @@ PolicyInfo window_policy();
 PolicyInfo sink_policy();
 PolicyInfo recompute_policy();
 PolicyInfo random_policy();
+PolicyInfo h2o_policy();
+PolicyInfo knorm_policy();
+PolicyInfo tova_policy();
 
 std::span<const PolicyInfo> policies() {
   static const PolicyInfo table[] = {
-      full_policy(), window_policy(), sink_policy(), recompute_policy(), random_policy(),
+      full_policy(),   window_policy(), sink_policy(),  recompute_policy(),
+      random_policy(), h2o_policy(),    knorm_policy(), tova_policy(),
   };
   return table;
 }

@@ -11,6 +11,7 @@
 #include "config/policy_spec.hpp"
 #include "policy/eviction_policy.hpp"
 #include "policy/policy_options.hpp"
+#include "policy/scorer.hpp"
 
 namespace kvbench {
 
@@ -22,6 +23,9 @@ struct PolicyInfo {
   std::string_view source;   // paper and section, or what it is for
   std::span<const PolicyOption> options;
   std::unique_ptr<EvictionPolicy> (*make)(const PolicyOptions& options);
+  // For policies that keep the best-rated entries: the rating alone, so that others can build on
+  // it.
+  std::unique_ptr<Scorer> (*make_scorer)(const PolicyOptions& options) = nullptr;
 };
 
 std::span<const PolicyInfo> policies();

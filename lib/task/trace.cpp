@@ -34,7 +34,7 @@ void feed(Session& session, const TraceRequest& request, Trace& trace) {
   const std::span<double> nll(trace.nll);
   const std::size_t prompt = request.ids.size();
   const std::size_t scored = std::min(prompt, nll.size());
-  session.feed(ids.first(prompt), ids.subspan(1, scored), nll.first(scored));
+  session.prefill(ids.first(prompt), ids.subspan(1, scored), nll.first(scored));
   for (std::size_t i = prompt; i < ids.size(); ++i) {
     const std::size_t target = i + 1 < ids.size() ? 1 : 0;
     session.feed(ids.subspan(i, 1), ids.subspan(i + target, target), nll.subspan(i, target));

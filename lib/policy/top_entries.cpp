@@ -1,0 +1,48 @@
+// keep_best by partial sorting of slots.
+#include "policy/top_entries.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/error.hpp"
+
+namespace kvbench {
+
+std::int64_t keep_best(std::span<const double> scores, std::int64_t count, std::int32_t first,
+                       std::int64_t layer, std::int64_t kv_head, std::vector<std::int32_t>& kept) {
+  const auto n = static_cast<std::int64_t>(scores.size());
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (std::isnan(scores[static_cast<std::size_t>(i)])) {
+      data_error("NaN score, layer {}, head {}, row {}", layer, kv_head, first + i);
+    }
+  }
+  const std::int64_t chosen = std::clamp<std::int64_t>(count, 0, n);
+  std::vector<std::int32_t> order(scores.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto score = [&](std::int32_t i) { return scores[static_cast<std::size_t>(i)]; };
+  std::nth_element(order.begin(), order.begin() + chosen, order.end(),
+                   [&](std::int32_t a, std::int32_t b) {
+                     return score(a) != score(b) ? score(a) > score(b) : a < b;
+                   });
+  order.resize(static_cast<std::size_t>(chosen));
+  std::sort(order.begin(), order.end());
+  std::int64_t ties = 0;
+  if (chosen > 0 && chosen < n) {
+    double worst = score(order.front());
+    std::int64_t at_worst = 0;
+    for (const std::int32_t i : order) worst = std::min(worst, score(i));
+    for (const std::int32_t i : order) at_worst += score(i) == worst ? 1 : 0;
+    ties = std::count(scores.begin(), scores.end(), worst) - at_worst;
+  }
+  for (const std::int32_t i : order) kept.push_back(first + i);
+  return ties;
+}
+
+void keep_run(std::int64_t first, std::int64_t last, std::vector<std::int32_t>& kept) {
+  for (std::int64_t slot = first; slot < last; ++slot) {
+    kept.push_back(static_cast<std::int32_t>(slot));
+  }
+}
+
+}  // namespace kvbench
