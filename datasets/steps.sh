@@ -68,6 +68,10 @@ ensure_packages() {
     return
   fi
   echo "missing: ${missing[*]}"
+  if [ "$(id -u)" -ne 0 ] && ! command -v sudo >/dev/null; then
+    fail "Installing them needs root, and there is no sudo. As root, run:" \
+      "apt-get update && apt-get install --no-install-recommends ${missing[*]}"
+  fi
   # A third-party source that cannot be reached need not stop the installation; a real lack will.
   apt_get update || echo "apt-get update failed: going on with the package lists that are here"
   apt_get install --no-install-recommends "${missing[@]}"
