@@ -136,6 +136,10 @@ void add_ppl_command(CLI::App& app) {
   add_int(*command, "--window", cut.window, 0, INT64_C(1) << 40, "Tokens per window");
   add_int(*command, "--stride", cut.stride, 0, INT64_C(1) << 40,
           "Tokens from one window to the next (0: a whole window)");
+  add_int(*command, "--prompt", cut.prompt, 0, INT64_C(1) << 40,
+          "Protocol continue: tokens of each prompt");
+  add_int(*command, "--score", cut.score, 0, INT64_C(1) << 40,
+          "Protocol continue: tokens scored after each prompt");
   add_int(*command, "--prefix-id", options->prefix_id, -1, INT64_C(0x7fffffff),
           "Id before the text (rolling) or over each chunk's first id (llamacpp); -1: none");
   add_choice(*command, "--documents", options->documents, {"reset", "carry"},
@@ -150,7 +154,9 @@ void add_ppl_command(CLI::App& app) {
       "Examples:\n"
       "  kvbench ppl --model llama-2-7b --data pg19-test --tokens 65536 --documents carry \\\n"
       "    --policy full --policy window1024 --policy sink4+1020 --dtype bf16 --out results/pg19\n"
-      "  kvbench ppl --model llama-2-7b --data novel.txt --policy sink4+252 --json");
+      "  kvbench ppl --model llama-2-7b --data novel.txt --policy sink4+252 --json\n"
+      "  kvbench ppl --model llama-2-7b --data novel.txt --protocol continue --prompt 2048 \\\n"
+      "    --score 256 --policy full --policy h2o:heavy=256,recent=256");
   command->callback([options] { run(*options); });
 }
 

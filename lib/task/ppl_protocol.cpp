@@ -13,8 +13,11 @@ using Ids = std::span<const std::int32_t>;
 
 Segment make_segment(Ids ids, std::size_t begin, std::size_t end, std::size_t first_scored) {
   const Ids part = ids.subspan(begin, end - begin);
-  return {std::vector<std::int32_t>(part.begin(), part.end()),
-          std::max<std::size_t>(first_scored - begin, 1), static_cast<std::int64_t>(begin)};
+  Segment segment;
+  segment.ids.assign(part.begin(), part.end());
+  segment.first_scored = std::max<std::size_t>(first_scored - begin, 1);
+  segment.first_position = static_cast<std::int64_t>(begin);
+  return segment;
 }
 
 std::vector<Segment> cut_stream(Ids ids, const ProtocolOptions&) {
@@ -32,6 +35,21 @@ std::vector<Segment> cut_strided(Ids ids, const ProtocolOptions& options) {
     const std::size_t end = std::min(begin + window, ids.size());
     segments.push_back(make_segment(ids, begin, end, scored));
     scored = end;
+  }
+  return segments;
+}
+
+// Prompts with their continuations, side by side. The token right behind a prompt is predicted
+// before anything was evicted, so it is fed but not scored: all `score` tokens after it see the
+// compressed cache. A rest without a scored token is left out.
+std::vector<Segment> cut_continue(Ids ids, const ProtocolOptions& options) {
+  const auto prompt = static_cast<std::size_t>(options.prompt);
+  const auto step = prompt + static_cast<std::size_t>(options.score);
+  std::vector<Segment> segments;
+  for (std::size_t begin = 0; begin + prompt + 1 < ids.size(); begin += step) {
+    const std::size_t end = std::min(begin + step + 1, ids.size());
+    segments.push_back(make_segment(ids, begin, end, begin + prompt + 1));
+    segments.back().prompt = prompt;
   }
   return segments;
 }
@@ -66,13 +84,16 @@ std::vector<Segment> cut_llamacpp(Ids ids, const ProtocolOptions& options) {
 }
 
 constexpr PplProtocol kProtocols[] = {
-    {"stream", "one continuous stream, every token but the first scored", false, cut_stream},
-    {"strided", "windows of --window tokens every --stride, each token scored once", true,
+    {"stream", "one continuous stream, every token but the first scored", false, false, cut_stream},
+    {"continue",
+     "prompts of --prompt tokens, compressed, and --score tokens scored on what is left", false,
+     true, cut_continue},
+    {"strided", "windows of --window tokens every --stride, each token scored once", true, false,
      cut_strided},
     {"rolling", "windows with one token of context, every token scored (lm-evaluation-harness)",
-     true, cut_rolling},
+     true, false, cut_rolling},
     {"llamacpp", "chunks of --window, second halves scored, the tail dropped (llama.cpp)", true,
-     cut_llamacpp},
+     false, cut_llamacpp},
 };
 
 }  // namespace
@@ -94,6 +115,12 @@ const PplProtocol& find_ppl_protocol(std::string_view name, const ProtocolOption
     }
     if (!protocol.has_window && (options.window != 0 || options.stride != 0)) {
       config_error("protocol {} has no windows: leave out --window and --stride", name);
+    }
+    if (protocol.has_prompt && (options.prompt < 1 || options.score < 1)) {
+      config_error("protocol {}: give --prompt and --score, at least 1 token each", name);
+    }
+    if (!protocol.has_prompt && (options.prompt != 0 || options.score != 0)) {
+      config_error("protocol {} has no prompts: leave out --prompt and --score", name);
     }
     if (options.stride > options.window) {
       config_error("--stride {}: expected at most --window {}, else tokens are left out",

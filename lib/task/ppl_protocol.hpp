@@ -12,6 +12,7 @@ namespace kvbench {
 // A run on an empty cache. Token i+1 is scored after ids[0..i], for i+1 >= first_scored.
 struct Segment {
   std::vector<std::int32_t> ids;
+  std::size_t prompt = 0;  // the first so many are a prompt, which policies may compress at its end
   std::size_t first_scored = 1;     // index in ids of the first token that is scored; at least 1
   std::int64_t first_position = 0;  // of ids[0] in the document; -1 for a prefix before it
 };
@@ -19,6 +20,8 @@ struct Segment {
 struct ProtocolOptions {
   std::int64_t window = 0;     // tokens per window, for the protocols that have windows
   std::int64_t stride = 0;     // tokens from one window to the next; 0: window
+  std::int64_t prompt = 0;     // continue: tokens of each prompt
+  std::int64_t score = 0;      // continue: tokens scored after it
   std::int32_t prefix_id = 0;  // rolling: stands before the first token
   bool force_prefix = false;   // llamacpp: prefix_id overwrites the first id of each chunk
 };
@@ -26,7 +29,8 @@ struct ProtocolOptions {
 struct PplProtocol {
   std::string_view name;
   std::string_view summary;
-  bool has_window;
+  bool has_window;  // --window, --stride
+  bool has_prompt;  // --prompt, --score
   std::vector<Segment> (*cut)(std::span<const std::int32_t> document,
                               const ProtocolOptions& options);
 };

@@ -1,0 +1,162 @@
+// The record of a perplexity run: configuration, environment, metrics, curve and documents.
+#include "task/ppl_record.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "config/config_hash.hpp"
+
+namespace kvbench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json options_json(const ConfiguredPolicy& configured) {
+  Json options = Json::object();
+  for (const auto& [key, value] : configured.options) options[key] = value;
+  return options;
+}
+
+// Every setting that can change the numbers; model and data by content hash.
+Json config_json(const PplRequest& request, const PplProtocol& protocol,
+                 const ConfiguredPolicy& configured, const Json& options, const Model& model,
+                 const TokenSource& source) {
+  const PolicyTraits& traits = configured.policy->traits();
+  Json config = {
+      {"task", "ppl"},
+      {"model_sha256", model.content_hash()},
+      {"data_sha256", source.sha256},
+      {"policy_name", configured.name},
+      {"policy_options", options},
+      {"protocol", request.protocol},
+      {"documents_mode", request.documents == DocumentMode::carry ? "carry" : "reset"},
+      {"max_tokens", request.tokens.max_tokens},
+      {"bos", source.bos},
+      {"specials", request.tokens.specials == SpecialTokens::parse ? "parse" : "text"},
+      {"newline", newline_name(request.tokens.corpus.newline)},
+      {"evict", traits.evict == EvictWhen::before ? "before" : "after"},
+      {"positions", traits.positions == PositionMode::original ? "original" : "cache_index"},
+      {"chunk", request.chunk},
+      {"compute_dtype", dtype_name(request.dtype)},
+      {"kv_dtype", dtype_name(request.kv_dtype)},
+      {"kvbench_version", read_environment().kvbench_version},
+      {"seed", request.seed},
+  };
+  if (protocol.has_window) {
+    config["window"] = request.protocol_options.window;
+    config["stride"] = request.protocol_options.stride;
+    config["prefix_id"] = request.protocol_options.prefix_id;
+  }
+  if (protocol.has_prompt) {
+    config["prompt"] = request.protocol_options.prompt;
+    config["score"] = request.protocol_options.score;
+  }
+  if (model.config().slides()) config["model_sliding_window"] = *model.config().window_of(0);
+  return config;
+}
+
+Json curve_json(const PerplexityResult& result) {
+  Json curve = Json::array();
+  for (const CurveBin& bin : result.curve) {
+    curve.push_back({{"first_position", bin.first_position},
+                     {"end_position", bin.end_position},
+                     {"tokens", bin.tokens},
+                     {"nll_mean", bin.nll_mean ? Json(*bin.nll_mean) : Json()}});
+  }
+  return curve;
+}
+
+Json documents_json(const PerplexityResult& result) {
+  Json documents = Json::array();
+  for (const DocumentPerplexity& document : result.documents) {
+    documents.push_back({{"name", document.name},
+                         {"tokens_scored", document.tokens_scored},
+                         {"nll_mean", document.nll_mean ? Json(*document.nll_mean) : Json()},
+                         {"ppl", document.ppl ? Json(*document.ppl) : Json()},
+                         {"skipped", document.skipped.empty() ? Json() : Json(document.skipped)}});
+  }
+  return documents;
+}
+
+Metric optional_metric(const std::string& name, std::optional<double> value,
+                       const std::string& unit, const std::string& reason) {
+  return value ? real_metric(name, *value, unit) : missing_metric(name, unit, reason);
+}
+
+}  // namespace
+
+RunRecord describe_ppl(const PplRequest& request, const PplProtocol& protocol,
+                       const ConfiguredPolicy& configured, const Model& model,
+                       const TokenSource& source, const Backend& backend) {
+  const Json options = options_json(configured);
+  RunRecord record;
+  record.task = "ppl";
+  record.started_at = utc_now();
+  record.config_json = config_json(request, protocol, configured, options, model, source).dump();
+  record.config_hash = config_hash_of_text(record.config_json);
+  record.model_path = request.model;
+  record.model_sha256 = model.content_hash();
+  record.model_dtype = dtype_name(model.storage_dtype());
+  record.data_name = source.name;
+  record.data_path = source.path;
+  record.data_sha256 = source.sha256;
+  record.data_documents = static_cast<std::int64_t>(source.documents.size());
+  record.data_bytes = source.bytes;
+  record.policy = configured.text;
+  record.policy_json = options.dump();
+  record.seed = request.seed;
+  record.dtype = dtype_name(request.dtype);
+  record.backend = backend.name();
+  record.threads = backend.threads();
+  record.environment = read_environment();
+  record.warnings = model.warnings();
+  record.warnings.insert(record.warnings.end(), source.warnings.begin(), source.warnings.end());
+  return record;
+}
+
+void add_ppl_metrics(const PerplexityResult& result, const PplMeasured& measured,
+                     const PolicyTraits& traits, std::optional<double> full_ppl,
+                     RunRecord& record) {
+  const std::int64_t n = result.tokens_scored;
+  std::optional<double> to_full;
+  if (full_ppl) to_full = result.ppl / *full_ppl;
+  const double share = measured.kv_bytes_full > 0 ? static_cast<double>(measured.kv_bytes_live) /
+                                                        static_cast<double>(measured.kv_bytes_full)
+                                                  : 0.0;
+  const std::string no_text = "plain token ids have no text";
+  record.metrics = {
+      sampled_metric("ppl", result.ppl, "", n, result.ppl_stderr),
+      sampled_metric("nll_mean", result.nll_mean, "nat", n, result.nll_stderr),
+      real_metric("nll_sum", result.nll_sum, "nat"),
+      optional_metric("bits_per_byte", result.bits_per_byte, "bit", no_text),
+      optional_metric("word_ppl", result.word_ppl, "", no_text),
+      optional_metric("ppl_second_half", result.second_half_ppl, "", "too few tokens"),
+      count_metric("tokens_scored", n, "tokens"),
+      real_metric("tokens_per_s", static_cast<double>(measured.tokens_fed) / measured.seconds,
+                  "1/s"),
+      count_metric("kv_bytes_live", measured.kv_bytes_live, "B"),
+      count_metric("kv_bytes_allocated", measured.kv_bytes_allocated, "B"),
+      count_metric("kv_bytes_peak", measured.kv_bytes_peak, "B"),
+      count_metric("kv_bytes_peak_allocated", measured.kv_bytes_peak_allocated, "B"),
+      count_metric("peak_rss_bytes", peak_rss_bytes(), "B"),
+      optional_metric("ratio_to_full", to_full, "", "policy full was not run"),
+      real_metric("kv_ratio_to_full", share, ""),
+      count_metric("evictions", measured.evicted, "entries"),
+      count_metric("documents_scored", result.documents_scored, ""),
+      count_metric("documents_skipped", result.documents_skipped, ""),
+  };
+  if (measured.prefill_tokens > 0) {
+    record.metrics.push_back(real_metric(
+        "prefill_tokens_per_s",
+        static_cast<double>(measured.prefill_tokens) / measured.prefill_seconds, "1/s"));
+  }
+  if (traits.capacity < kUnlimited) {
+    record.metrics.push_back(count_metric("capacity", traits.capacity, "entries"));
+  }
+  record.timings = {{"load", measured.load_seconds},
+                    {"tokenize", measured.tokenize_seconds},
+                    {"score", measured.seconds}};
+  record.details_json =
+      Json{{"curve", curve_json(result)}, {"documents", documents_json(result)}}.dump();
+}
+
+}  // namespace kvbench

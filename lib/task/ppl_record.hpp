@@ -1,0 +1,43 @@
+// From one policy's perplexity run to its record.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "backend/backend.hpp"
+#include "metric/perplexity.hpp"
+#include "model/model.hpp"
+#include "policy/registry.hpp"
+#include "report/record.hpp"
+#include "task/ppl.hpp"
+#include "task/ppl_protocol.hpp"
+#include "task/token_source.hpp"
+
+namespace kvbench {
+
+// What is measured beside the losses of one policy.
+struct PplMeasured {
+  double load_seconds = 0.0;
+  double tokenize_seconds = 0.0;
+  double prefill_seconds = 0.0;  // of prompts
+  std::int64_t prefill_tokens = 0;
+  double seconds = 0.0;  // of everything else
+  std::int64_t tokens_fed = 0;
+  std::int64_t evicted = 0;
+  std::int64_t kv_bytes_live = 0;       // at the end of the last segment
+  std::int64_t kv_bytes_allocated = 0;  // likewise
+  std::int64_t kv_bytes_full = 0;       // of a full cache at that point
+  std::int64_t kv_bytes_peak = 0;
+  std::int64_t kv_bytes_peak_allocated = 0;
+};
+
+// What was asked for and on what: everything but the results.
+RunRecord describe_ppl(const PplRequest& request, const PplProtocol& protocol,
+                       const ConfiguredPolicy& configured, const Model& model,
+                       const TokenSource& source, const Backend& backend);
+
+// Metrics, timings and details. `full_ppl` is that of policy full on the same tokens, if it ran.
+void add_ppl_metrics(const PerplexityResult& result, const PplMeasured& measured,
+                     const PolicyTraits& traits, std::optional<double> full_ppl, RunRecord& record);
+
+}  // namespace kvbench
