@@ -77,7 +77,7 @@ TEST_CASE("a budget of the whole text changes nothing") {
 }
 
 // Rounding must not pile up when keys change places at every step, in f32 or in a bf16 cache.
-// bf16 keeps 8 bits: one rounding of keys and values moves these logits by up to 4e-2.
+// The bound for bf16 is eight times 2e-3, what fp16 reaches here: it has three bits fewer.
 TEST_CASE("after 1000 tokens of eviction the logits are as exact as after 20") {
   Ids long_text;
   for (int i = 0; i < 50; ++i) {
@@ -96,7 +96,7 @@ TEST_CASE("after 1000 tokens of eviction the logits are as exact as after 20") {
         CAPTURE(chunk);
         CHECK(test::largest_difference(run_trace(request).last_logits,
                                        as_doubles(dense.last_logits)) <
-              (kv_dtype == DType::f32 ? 1e-5 : 4e-2));
+              (kv_dtype == DType::f32 ? 1e-5 : 1.6e-2));
       }
     }
   }

@@ -16,16 +16,22 @@ using F32 = hn::ScalableTag<float>;
 using Vec = hn::Vec<F32>;
 constexpr F32 kF32;
 
-HWY_INLINE Vec silu(Vec x) {
+// 1 / (1 + exp(-x)) by exp of minus |x|, as this exp has no meaning where its result overflows.
+HWY_INLINE Vec sigmoid(Vec x) {
   const Vec one = hn::Set(kF32, 1.0f);
-  return hn::Div(x, hn::Add(one, hn::Exp(kF32, hn::Neg(x))));
+  const Vec small = hn::Exp(kF32, hn::Neg(hn::Abs(x)));
+  const Vec numerator = hn::IfThenElse(hn::Lt(x, hn::Zero(kF32)), small, one);
+  return hn::Div(numerator, hn::Add(one, small));
+}
+
+HWY_INLINE Vec silu(Vec x) {
+  return hn::Mul(x, sigmoid(x));
 }
 
 // x * (1 + tanh(z)) / 2 with z = sqrt(2/pi) (x + 0.044715 x^3) is x * sigmoid(2 z).
 HWY_INLINE Vec gelu_tanh(Vec x) {
   const Vec cubic = hn::Mul(hn::Mul(x, x), hn::Mul(x, hn::Set(kF32, 0.044715f)));
-  const Vec twice_z = hn::Mul(hn::Set(kF32, 1.5957691216057308f), hn::Add(x, cubic));
-  return hn::Div(x, hn::Add(hn::Set(kF32, 1.0f), hn::Exp(kF32, hn::Neg(twice_z))));
+  return hn::Mul(x, sigmoid(hn::Mul(hn::Set(kF32, 1.5957691216057308f), hn::Add(x, cubic))));
 }
 
 // x * (1 + erf(x / sqrt(2))) / 2. With z = |x| / sqrt(2), erfc(z) is a polynomial in 1 / (1 + p z)

@@ -68,7 +68,7 @@ void write_output(const Tile& tile, AttentionScratch& scratch) {
       const std::int64_t index =
           (tile.first_token + t) * args.n_heads + tile.kv_head * tile.group + g;
       const float total = scratch.sum[column];
-      const float inverse = total > 0.0f ? 1.0f / total : 0.0f;
+      const float inverse = total == 0.0f ? 0.0f : 1.0f / total;  // a NaN stays one
       if (args.log_sum_exp != nullptr) {
         args.log_sum_exp[index] = scratch.maximum[column] + std::log(total);
       }

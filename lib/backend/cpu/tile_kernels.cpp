@@ -24,6 +24,11 @@ using Vec = hn::Vec<F32>;
 constexpr F32 kF32;
 constexpr I32 kI32;
 
+// Highway's exp makes 0 of a NaN; here a NaN must reach the result, where it is found and named.
+HWY_INLINE Vec exp(Vec x) {
+  return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(kF32, x));
+}
+
 // ---- product ----
 
 // Vectors of columns per register tile: with 6 rows, 24 of 32 registers or 12 of 16.
@@ -124,11 +129,11 @@ void SoftmaxStep(const SoftmaxArgs& p) {
     }
     // A query that has seen nothing yet: any finite reference makes its weights exp(-inf) = 0.
     const Vec reference = hn::IfThenElse(hn::Eq(maximum, minus_infinity), hn::Zero(kF32), maximum);
-    const Vec rescale = hn::Exp(kF32, hn::Sub(before, reference));
+    const Vec rescale = exp(hn::Sub(before, reference));
     Vec sum = hn::Mul(hn::LoadU(kF32, p.sum + query), rescale);
     for (std::int64_t key = 0; key < p.n_keys; ++key) {
       float* score = p.scores + key * p.n_queries + query;
-      const Vec weight = hn::Exp(kF32, hn::Sub(hn::LoadU(kF32, score), reference));
+      const Vec weight = exp(hn::Sub(hn::LoadU(kF32, score), reference));
       sum = hn::Add(sum, weight);
       hn::StoreU(weight, kF32, score);
     }
@@ -149,7 +154,7 @@ void WeightsFromScores(const WeightsArgs& p) {
     const Vec reference = hn::LoadU(kF32, p.log_sum_exp + query);
     for (std::int64_t key = 0; key < p.n_keys; ++key) {
       float* score = p.scores + key * p.n_queries + query;
-      hn::StoreU(hn::Exp(kF32, hn::Sub(hn::LoadU(kF32, score), reference)), kF32, score);
+      hn::StoreU(exp(hn::Sub(hn::LoadU(kF32, score), reference)), kF32, score);
     }
   }
 }
@@ -176,7 +181,7 @@ void FoldLogits(const float* logits, std::int64_t n, LogSumExp& state) {
     const std::int64_t end = begin + kRun < whole ? begin + kRun : whole;
     Vec partial = hn::Zero(kF32);
     for (std::int64_t i = begin; i < end; i += lanes) {
-      partial = hn::Add(partial, hn::Exp(kF32, hn::Sub(hn::LoadU(kF32, logits + i), reference)));
+      partial = hn::Add(partial, exp(hn::Sub(hn::LoadU(kF32, logits + i), reference)));
     }
     sum += static_cast<double>(hn::GetLane(hn::SumOfLanes(kF32, partial)));
   }
