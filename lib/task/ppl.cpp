@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <new>
 #include <optional>
 
 #include "backend/registry.hpp"
@@ -24,6 +25,13 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+void mark_failed(RunRecord& record, const Error& error) {
+  record.ok = false;
+  record.reason = error.what();
+  record.exit_code = error.exit_code();
+  record.metrics = {missing_metric("ppl", "", error.what())};
+}
+
 class PplTask {
  public:
   explicit PplTask(const PplRequest& request);
@@ -33,6 +41,7 @@ class PplTask {
 
  private:
   void check_protocol(const ConfiguredPolicy& configured) const;
+  void check_memory(const ConfiguredPolicy& configured) const;
   RunRecord run_policy(const ConfiguredPolicy& configured);
   void score(Session& session, PerplexityMeter& meter, PplMeasured& measured, Progress& progress);
   void score_segment(Session& session, const Segment& segment, std::int64_t position,
@@ -110,6 +119,7 @@ std::int64_t PplTask::tokens_to_feed() const {
 RunRecord PplTask::run_policy(const ConfiguredPolicy& configured) {
   RunRecord record = describe_ppl(request_, protocol_, configured, *model_, source_, *backend_);
   try {
+    check_memory(configured);
     reset_peak_rss();
     Session session(
         *model_, *backend_, *configured.policy,
@@ -132,12 +142,28 @@ RunRecord PplTask::run_policy(const ConfiguredPolicy& configured) {
     measured.tokenize_seconds = tokenize_seconds_;
     add_ppl_metrics(result, measured, configured.policy->traits(), full_ppl_, record);
   } catch (const Error& error) {
-    record.ok = false;
-    record.reason = error.what();
-    record.exit_code = error.exit_code();
-    record.metrics = {missing_metric("ppl", "", error.what())};
+    mark_failed(record, error);
+  } catch (const std::bad_alloc&) {
+    mark_failed(record, DeviceError("out of memory"));
   }
   return record;
+}
+
+// A cache without a bound grows with the text: refuse what cannot fit, before it is tried.
+void PplTask::check_memory(const ConfiguredPolicy& configured) const {
+  if (configured.policy->traits().capacity < kUnlimited) return;
+  std::int64_t longest = request_.documents == DocumentMode::carry ? source_.total_tokens() : 0;
+  for (const TokenDocument& document : source_.documents) {
+    for (const Segment& segment : protocol_.cut(document.ids, request_.protocol_options)) {
+      longest = std::max(longest, static_cast<std::int64_t>(segment.ids.size()));
+    }
+  }
+  const std::int64_t needed = longest * model_->config().kv_bytes_per_token(request_.kv_dtype);
+  const std::int64_t limit = usable_memory_bytes();
+  if (limit > 0 && needed > limit) {
+    device_error("the cache of {} tokens needs {} bytes, and this process may use {}", longest,
+                 needed, limit);
+  }
 }
 
 void PplTask::score(Session& session, PerplexityMeter& meter, PplMeasured& measured,

@@ -50,7 +50,13 @@ Json config_json(const PplRequest& request, const PplProtocol& protocol,
     config["prompt"] = request.protocol_options.prompt;
     config["score"] = request.protocol_options.score;
   }
-  if (model.config().slides()) config["model_sliding_window"] = *model.config().window_of(0);
+  // The model's own window, so that "full" is never claimed of a model that slides.
+  for (std::int64_t layer = 0; layer < model.config().n_layers; ++layer) {
+    if (const auto window = model.config().window_of(layer)) {
+      config["model_sliding_window"] = *window;
+      break;
+    }
+  }
   return config;
 }
 
