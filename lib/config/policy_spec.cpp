@@ -98,6 +98,7 @@ PolicySpec parse_policy(const nlohmann::json& json, const std::string& where) {
   PolicySpec spec;
   spec.text = name->get<std::string>();
   parse_head(spec.text, spec);
+  const std::size_t from_name = spec.options.size();
   for (const auto& [key, value] : json.items()) {
     if (key == "name") continue;
     if (value.is_string()) {
@@ -110,11 +111,9 @@ PolicySpec parse_policy(const nlohmann::json& json, const std::string& where) {
     }
   }
   // The text names the whole policy wherever it came from.
-  if (!spec.options.empty() && spec.text == spec.name) {
-    for (std::size_t i = 0; i < spec.options.size(); ++i) {
-      spec.text +=
-          fmt::format("{}{}={}", i == 0 ? ":" : ",", spec.options[i].first, spec.options[i].second);
-    }
+  for (std::size_t i = from_name; i < spec.options.size(); ++i) {
+    const auto& [key, value] = spec.options[i];
+    spec.text += fmt::format("{}{}={}", i == from_name ? ":" : ",", key, value);
   }
   return spec;
 }
