@@ -7,7 +7,11 @@
 namespace kvbench {
 
 // Throws DeviceError when a runtime call did not succeed; `what` names the call or the kernel.
+// The message also names the kernel queued last: a kernel's fault shows at a later call.
 void check_cuda(cudaError_t status, const char* what);
+
+// Remembers the kernel queued last, for messages. `kernel` must live on.
+void note_launch(const char* kernel);
 
 // Throws InternalError when a caller broke a kernel's contract; `contract` says which in words.
 void check_contract(bool holds, const char* kernel, const char* contract);

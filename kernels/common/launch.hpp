@@ -1,7 +1,7 @@
 // The one place where kernels are launched.
 #pragma once
 
-#include <cuda_runtime_api.h>
+#include <cuda_runtime.h>
 
 #include <cstddef>
 #include <type_traits>
@@ -22,10 +22,18 @@ struct LaunchShape {
 template <class... Params>
 void launch(const char* name, void (*kernel)(Params...), const LaunchShape& shape,
             std::type_identity_t<Params>... arguments) {
-  void* pointers[] = {&arguments...};
-  check_cuda(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), shape.grid, shape.block,
-                              pointers, shape.shared_bytes, shape.stream),
-             name);
+  // What a block may have without asking.
+  constexpr std::size_t kPlainSharedBytes = 48 * 1024;
+  if (shape.shared_bytes > kPlainSharedBytes) {
+    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    static_cast<int>(shape.shared_bytes)),
+               name);
+  }
+  void* pointers[sizeof...(Params) + 1] = {&arguments..., nullptr};
+  check_cuda(
+      cudaLaunchKernel(kernel, shape.grid, shape.block, pointers, shape.shared_bytes, shape.stream),
+      name);
+  note_launch(name);
 }
 
 }  // namespace kvbench

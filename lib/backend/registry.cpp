@@ -5,6 +5,9 @@
 
 #include "backend/cpu/cpu_backend.hpp"
 #include "core/error.hpp"
+#ifdef KVB_WITH_CUDA
+#include "backend/cuda/cuda_backend.hpp"
+#endif
 
 namespace kvbench {
 namespace {
@@ -17,7 +20,16 @@ std::unique_ptr<Backend> make_cpu(int threads) {
   return std::make_unique<CpuBackend>(threads);
 }
 
+#ifdef KVB_WITH_CUDA
+std::unique_ptr<Backend> make_cuda(int threads) {
+  return std::make_unique<CudaBackend>(threads);
+}
+#endif
+
 constexpr BackendSpec kBackends[] = {
+#ifdef KVB_WITH_CUDA
+    {"cuda", "own CUDA kernels and cuBLAS on one GPU", cuda_obstacle, make_cuda},
+#endif
     {"cpu", "oneDNN matrix products and own SIMD kernels", nothing, make_cpu},
 };
 

@@ -1,6 +1,7 @@
-// The RMSNorm kernel against a double-precision norm on the host: f32 and bf16 output, widths below
-// a block's threads, no multiple of them, and of real models; padded rows; in place.
-#include "kernels/rmsnorm.hpp"
+// The norm kernel (root mean square) against a double-precision norm on the host: f32 and bf16
+// output, widths below a block's threads, no multiple of them, and of real models; padded rows; in
+// place.
+#include "kernels/norm.hpp"
 
 #include <doctest/doctest.h>
 
@@ -10,7 +11,7 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "tests/gpu/device_array.hpp"
+#include "tests/kernels/device_array.hpp"
 
 namespace kvbench {
 namespace {
@@ -54,9 +55,18 @@ void check_norm(const NormCase& norm_case, double relative_tolerance) {
   test::DeviceArray<float> x(norm_case.x);
   test::DeviceArray<float> weight(norm_case.weight);
   test::DeviceArray<Out> out(std::vector<Out>(norm_case.x.size(), Out(kUntouched)));
-  rms_norm<Out>({x.data(), out.data(), weight.data(), norm_case.n_rows, norm_case.width,
-                 norm_case.stride(), norm_case.stride(), kEpsilon},
-                nullptr);
+  norm_rows<Out>({.x = x.data(),
+                  .out = out.data(),
+                  .weight = weight.data(),
+                  .bias = nullptr,
+                  .n_rows = norm_case.n_rows,
+                  .width = norm_case.width,
+                  .x_stride = norm_case.stride(),
+                  .out_stride = norm_case.stride(),
+                  .epsilon = kEpsilon,
+                  .kind = NormKind::rms,
+                  .accumulate = false},
+                 nullptr);
   const std::vector<Out> found = out.to_host();
   for (std::int64_t row = 0; row < norm_case.n_rows; ++row) {
     for (std::int64_t i = 0; i < norm_case.stride(); ++i) {
@@ -69,7 +79,7 @@ void check_norm(const NormCase& norm_case, double relative_tolerance) {
   }
 }
 
-TEST_CASE("rms_norm equals the double-precision norm") {
+TEST_CASE("norm_rows equals the double-precision norm") {
   test::require_device();
   for (const std::int64_t width : {1, 31, 256, 576, 1000, 4096}) {
     for (const std::int64_t padding : {0, 8}) {
@@ -80,12 +90,27 @@ TEST_CASE("rms_norm equals the double-precision norm") {
   }
 }
 
-TEST_CASE("rms_norm may overwrite its input") {
+NormParams<float> float_params(float* x, const float* weight, std::int64_t n_rows,
+                               std::int64_t width, std::int64_t x_stride) {
+  return {.x = x,
+          .out = x,
+          .weight = weight,
+          .bias = nullptr,
+          .n_rows = n_rows,
+          .width = width,
+          .x_stride = x_stride,
+          .out_stride = x_stride,
+          .epsilon = kEpsilon,
+          .kind = NormKind::rms,
+          .accumulate = false};
+}
+
+TEST_CASE("norm_rows may overwrite its input") {
   test::require_device();
   const NormCase norm_case(3, 576, 0);
   test::DeviceArray<float> x(norm_case.x);
   test::DeviceArray<float> weight(norm_case.weight);
-  rms_norm<float>({x.data(), x.data(), weight.data(), 3, 576, 576, 576, kEpsilon}, nullptr);
+  norm_rows<float>(float_params(x.data(), weight.data(), 3, 576, 576), nullptr);
   const std::vector<float> found = x.to_host();
   for (std::int64_t i = 0; i < 576; ++i) {
     const double expected = norm_case.expected(2, i);
@@ -93,12 +118,13 @@ TEST_CASE("rms_norm may overwrite its input") {
   }
 }
 
-TEST_CASE("rms_norm refuses shapes outside its contract, with or without a device") {
-  CHECK_THROWS_AS(rms_norm<float>({nullptr, nullptr, nullptr, 1, 0, 1, 1, kEpsilon}, nullptr),
-                  InternalError);
-  CHECK_THROWS_AS(rms_norm<float>({nullptr, nullptr, nullptr, 1, 8, 7, 8, kEpsilon}, nullptr),
-                  InternalError);
-  CHECK_NOTHROW(rms_norm<float>({nullptr, nullptr, nullptr, 0, 8, 8, 8, kEpsilon}, nullptr));
+TEST_CASE("norm_rows refuses shapes outside its contract, with or without a device") {
+  const auto run = [](std::int64_t n_rows, std::int64_t width, std::int64_t stride) {
+    norm_rows<float>(float_params(nullptr, nullptr, n_rows, width, stride), nullptr);
+  };
+  CHECK_THROWS_AS(run(1, 0, 1), InternalError);
+  CHECK_THROWS_AS(run(1, 8, 7), InternalError);
+  CHECK_NOTHROW(run(0, 8, 8));
 }
 
 }  // namespace

@@ -1,0 +1,37 @@
+// What tests ask of the CUDA emulation: thread orders, the device's properties, its last fault.
+//
+// How it works. The include path puts include/ before the real toolkit's headers (none is needed),
+// so kernels/*.cu and lib/backend/cuda/*.cpp compile unchanged with the host compiler. A kernel's
+// block runs as fibers of the calling thread (block.hpp); a stream is a queue that runs at the
+// next synchronisation (runtime.cpp); matrix products are plain loops (cublas.cpp).
+//
+// What it detects, as a DeviceError with place and thread: barriers and warp collectives that not
+// all threads reach, launches outside the hardware's limits, copies outside an allocation, kernel
+// arguments that point to host memory. Through NaN: memory that was never written. Through
+// AddressSanitizer: accesses outside device and shared arrays, host code that touches device
+// memory. Through thread orders: races between barriers.
+//
+// What it cannot: memory ordering between blocks, bank conflicts, anything about speed.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "tests/cuda_emulation/block.hpp"
+
+namespace kvbench::emulation {
+
+// Device memory that can be had in all; allocations beyond it fail as on a full GPU.
+void set_memory_limit(std::size_t bytes);
+// How many devices answer: 0 or 1.
+void set_device_count(int count);
+// Text of the fault that made the device unusable, or empty.
+std::string last_fault();
+// Forgets the fault and all queued work. Allocations stay.
+void reset_device();
+// Device memory allocated now.
+std::size_t allocated_bytes();
+// Kernels and copies run since the start.
+std::size_t operations_run();
+
+}  // namespace kvbench::emulation

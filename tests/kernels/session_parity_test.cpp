@@ -1,0 +1,129 @@
+// Whole sessions on the tiny checkpoints, CPU against CUDA: logits, losses and kept entries of
+// every policy.
+#include <fmt/core.h>
+
+#include <map>
+#include <string>
+
+#include "engine/session.hpp"
+#include "policy/registry.hpp"
+#include "tests/kernels/parity.hpp"
+#include "tests/support/tiny_model.hpp"
+
+namespace kvbench::test {
+namespace {
+
+// Folders with weights, one per kind of checkpoint: grouped and ungrouped heads, a head size of its
+// own, biases, norms of q and k, and a sliding window.
+const char* const kCheckpoints[] = {"llama",          "llama_headdim8",   "llama_mha_no_kv_key",
+                                    "llama_attnbias", "qwen2_flag_false", "qwen3"};
+
+// Every registered policy, small enough to evict from a text of 42 tokens, and some variants.
+std::vector<std::string> policies_to_compare() {
+  std::vector<std::string> texts = {"window9:evict=before", "sink2+7:positions=original"};
+  const std::map<std::string_view, std::string> own_spelling = {
+      {"full", "full"}, {"window", "window9"}, {"sink", "sink2+7"}, {"recompute", "recompute8"}};
+  const std::map<std::string_view, int> small = {
+      {"capacity", 9}, {"heavy", 5}, {"recent", 4}, {"window", 4}, {"kernel", 3}};
+  for (const PolicyInfo& info : policies()) {
+    const auto spelled = own_spelling.find(info.name);
+    if (spelled != own_spelling.end()) {
+      texts.push_back(spelled->second);
+      continue;
+    }
+    std::string text(info.name);
+    char separator = ':';
+    for (const PolicyOption& option : info.options) {
+      const auto value = small.find(option.key);
+      if (value == small.end()) continue;
+      text += fmt::format("{}{}={}", separator, option.key, value->second);
+      separator = ',';
+    }
+    texts.push_back(text);
+  }
+  return texts;
+}
+
+struct Outcome {
+  std::vector<float> logits;
+  std::vector<double> nll;
+  std::vector<std::vector<std::int32_t>> kept;  // [layers * KV heads]
+  std::int64_t evicted = 0;
+};
+
+Outcome run_session(Backend& backend, const std::string& checkpoint, const std::string& policy,
+                    DType compute, DType kv_dtype, std::int64_t chunk) {
+  const Model model = Model::load(tiny_model(checkpoint), backend, compute);
+  ConfiguredPolicy configured = make_policy(policy);
+  Session session(model, backend, *configured.policy,
+                  {.chunk = chunk, .kv_dtype = kv_dtype, .seed = 3});
+  std::vector<std::int32_t> ids;
+  for (int i = 0; i < 42; ++i) {
+    ids.push_back(static_cast<std::int32_t>((i * i * 7 + 3 * i + 1) % model.config().vocab_size));
+  }
+  constexpr std::size_t kPrompt = 23;
+  const std::span<const std::int32_t> all(ids);
+  Outcome outcome;
+  outcome.nll.resize(ids.size() - 1);
+  session.begin(static_cast<std::int64_t>(ids.size()));
+  const std::span<double> nll(outcome.nll);
+  session.prefill(all.first(kPrompt), all.subspan(1, kPrompt), nll.first(kPrompt));
+  session.feed(all.subspan(kPrompt, ids.size() - 1 - kPrompt), all.subspan(kPrompt + 1),
+               nll.subspan(kPrompt));
+  outcome.logits.resize(static_cast<std::size_t>(model.config().vocab_size));
+  session.last_logits(outcome.logits);
+  for (std::int64_t layer = 0; layer < model.config().n_layers; ++layer) {
+    for (std::int64_t head = 0; head < model.config().n_kv_heads; ++head) {
+      outcome.kept.push_back(session.kept_positions(layer, head));
+    }
+  }
+  outcome.evicted = session.evicted_entries();
+  CHECK((policy == "full") == (outcome.evicted == 0));
+  return outcome;
+}
+
+void check_outcomes(const Outcome& found, const Outcome& expected, double tolerance) {
+  check_close(found.logits, expected.logits, tolerance);
+  check_close(std::vector<float>(found.nll.begin(), found.nll.end()),
+              std::vector<float>(expected.nll.begin(), expected.nll.end()), tolerance);
+  CHECK(found.kept == expected.kept);
+  CHECK(found.evicted == expected.evicted);
+}
+
+TEST_CASE("sessions on every tiny checkpoint under every policy equal the CPU backend's") {
+#ifndef KVB_EMULATED_CUDA
+  require_device();
+#endif
+  for (const char* checkpoint : kCheckpoints) {
+    for (const std::string& policy : policies_to_compare()) {
+      // The kinds of checkpoint and the kinds of policy have little to do with each other.
+      const bool first = checkpoint == std::string("llama");
+      if (!first && policy != "full" && policy != "sink2+7") continue;
+      CAPTURE(checkpoint);
+      CAPTURE(policy);
+      CpuBackend cpu(1);
+      CudaBackend cuda(1);
+      const auto run = [&](Backend& backend) {
+        return run_session(backend, checkpoint, policy, DType::f32, DType::f32, 19);
+      };
+      check_outcomes(run(cuda), run(cpu), 1e-4);
+    }
+  }
+}
+
+TEST_CASE("a bf16 cache gives both backends the same losses") {
+#ifndef KVB_EMULATED_CUDA
+  require_device();
+#endif
+  for (const char* policy : {"full", "sink2+7"}) {
+    CpuBackend cpu(1);
+    CudaBackend cuda(1);
+    const auto run = [&](Backend& backend) {
+      return run_session(backend, "llama", policy, DType::f32, DType::bf16, 19);
+    };
+    check_outcomes(run(cuda), run(cpu), 2e-3);
+  }
+}
+
+}  // namespace
+}  // namespace kvbench::test
