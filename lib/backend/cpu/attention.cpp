@@ -120,7 +120,7 @@ void cpu_attention(const AttentionArgs& args, std::vector<AttentionScratch>& scr
   KVB_CHECK(n_kv_heads > 0 && args.n_heads % n_kv_heads == 0, "{} query heads over {} KV heads",
             args.n_heads, n_kv_heads);
   const std::int64_t n_tasks = tiles_per_head(args) * n_kv_heads;
-  const int n_threads = static_cast<int>(scratch.size());
+  [[maybe_unused]] const int n_threads = static_cast<int>(scratch.size());
 #pragma omp parallel for schedule(dynamic) num_threads(n_threads) if (n_tasks > 1)
   for (std::int64_t task = 0; task < n_tasks; ++task) {
     run_tile(make_tile(args, task % n_kv_heads, task / n_kv_heads),

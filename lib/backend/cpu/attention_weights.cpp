@@ -106,7 +106,7 @@ void cpu_attention_weights(const AttentionWeightsArgs& args, std::vector<Attenti
   KVB_CHECK(attention.sinks == 0, "attention weights under a sink pattern");
   const auto n_kv_heads = static_cast<std::int64_t>(attention.kv.size());
   const std::int64_t per_head = tiles_per_head(attention);
-  const int n_threads = static_cast<int>(scratch.size());
+  [[maybe_unused]] const int n_threads = static_cast<int>(scratch.size());
   tiles.resize(static_cast<std::size_t>(per_head * n_kv_heads));
 #pragma omp parallel for num_threads(n_threads) if (tiles.size() > 3)
   for (std::int64_t i = 0; i < per_head * n_kv_heads; ++i) {
