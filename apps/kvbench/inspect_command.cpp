@@ -48,6 +48,10 @@ void add_inspect_command(CLI::App& app) {
   command->add_flag("--values", options->request.values,
                     "Print the values of tensors of at most 32 elements");
   command->add_flag("--json", options->json, "Print one JSON document");
+  command->footer(
+      "Examples:\n"
+      "  kvbench inspect models/llama --rope\n"
+      "  kvbench inspect models/llama/model.safetensors --values --json");
   command->callback([options, path, model] {
     if (path->count() + model->count() == 0) {
       throw CLI::RequiredError("a model directory (PATH or --model)");

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "config/config_hash.hpp"
+#include "report/json_reporter.hpp"
 
 namespace kvbench {
 namespace {
@@ -97,7 +98,8 @@ RunRecord describe_ppl(const PplRequest& request, const PplProtocol& protocol,
   RunRecord record;
   record.task = "ppl";
   record.started_at = utc_now();
-  record.config_json = config_json(request, protocol, configured, options, model, source).dump();
+  record.config_json =
+      dump_json(config_json(request, protocol, configured, options, model, source));
   record.config_hash = config_hash_of_text(record.config_json);
   record.model_path = request.model;
   record.model_sha256 = model.content_hash();
@@ -108,7 +110,7 @@ RunRecord describe_ppl(const PplRequest& request, const PplProtocol& protocol,
   record.data_documents = static_cast<std::int64_t>(source.documents.size());
   record.data_bytes = source.bytes;
   record.policy = configured.text;
-  record.policy_json = options.dump();
+  record.policy_json = dump_json(options);
   record.seed = request.seed;
   record.dtype = dtype_name(request.dtype);
   record.backend = backend.name();
@@ -162,7 +164,7 @@ void add_ppl_metrics(const PerplexityResult& result, const PplMeasured& measured
                     {"tokenize", measured.tokenize_seconds},
                     {"score", measured.seconds}};
   record.details_json =
-      Json{{"curve", curve_json(result)}, {"documents", documents_json(result)}}.dump();
+      dump_json(Json{{"curve", curve_json(result)}, {"documents", documents_json(result)}});
 }
 
 }  // namespace kvbench

@@ -62,9 +62,9 @@ TEST_CASE("with one layer, eviction before the step is a dense run over what is 
 }
 
 TEST_CASE("a budget of the whole text changes nothing") {
-  for (const char* model : {"llama_1layer", "llama", "qwen3"}) {
+  for (const std::string model : {"llama_1layer", "llama", "qwen3"}) {
     const Trace full = run(model, "full", test::ids_of("P20"), 64);
-    for (const char* policy :
+    for (const std::string policy :
          {"window20", "window21:evict=before", "sink4+16", "sink0+20:positions=original",
           "recompute20", "random:capacity=20", "random:capacity=20,positions=cache_index"}) {
       CAPTURE(policy);
@@ -140,7 +140,7 @@ TEST_CASE("a window of one token") {
 }
 
 TEST_CASE("kept entries ascend in every head") {
-  for (const char* policy : {"random:capacity=7", "sink3+4", "window7", "recompute7"}) {
+  for (const std::string policy : {"random:capacity=7", "sink3+4", "window7", "recompute7"}) {
     CAPTURE(policy);
     for (const auto& layer : run("llama", policy, test::ids_of("P40"), 5).kept) {
       for (const Ids& kept : layer) {

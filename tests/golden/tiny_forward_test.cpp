@@ -70,7 +70,7 @@ TEST_CASE("dynamic scaling: a prompt with decoding after it equals one pass") {
 
 TEST_CASE("one shot and chunks of any size agree at every length") {
   const Ids all = test::ids_of("P40");
-  for (const char* model : {"llama", "qwen3", "mistral_w4", "llama_headdim8"}) {
+  for (const std::string model : {"llama", "qwen3", "mistral_w4", "llama_headdim8"}) {
     for (const std::size_t n : {1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40}) {
       auto request = test::trace_request(
           model, "full", Ids(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(n)));
