@@ -161,12 +161,12 @@ struct AttentionArgs {
   std::int64_t sinks = 0;
   std::int64_t recent = kUnlimited;
   std::int64_t window = kUnlimited;
-  RopeShape rope_shape;
-  RopeRows q_rope;       // one row per token
-  RopeRows q_rope_sink;  // one row per token, towards the sinks; null: q_rope
+  RopeShape rope_shape = {};
+  RopeRows q_rope = {};       // one row per token
+  RopeRows q_rope_sink = {};  // one row per token, towards the sinks; null: q_rope
   const std::int32_t* q_sink_positions = nullptr;  // host, [n_tokens]: the rotary positions of
                                                    // q_rope_sink; null: q_positions
-  RopeRows slot_rope;             // one row per slot: keys are stored un-rotated and turned
+  RopeRows slot_rope = {};        // one row per slot: keys are stored un-rotated and turned
                                   // on reading; null: keys are stored rotated
   float* log_sum_exp = nullptr;   // [n_tokens, n_heads]: log of the softmax denominators, if wanted
   bool distance_by_slot = false;  // as slot_rope says, for layers that rotate nothing

@@ -18,11 +18,11 @@ void ensure(Backend& backend, Buffer& buffer, std::size_t bytes) {
 }  // namespace
 
 LayerEvidence::LayerEvidence(const ModelConfig& config, Backend& backend, KvCache& cache,
-                             const Rotary& rotary, const PolicyNeeds& needs)
+                             const Transformer& transformer, const PolicyNeeds& needs)
     : config_(config),
       backend_(backend),
       cache_(cache),
-      rotary_(rotary),
+      transformer_(transformer),
       needs_(needs),
       recent_(static_cast<std::size_t>(config.n_layers)),
       mass_(static_cast<std::size_t>(config.n_layers * config.n_kv_heads)),
@@ -152,6 +152,17 @@ std::span<const std::int32_t> LayerEvidence::positions(std::int64_t kv_head) con
   return cache_.positions(layer, kv_head);
 }
 
+std::span<const double> LayerEvidence::inv_freq() const {
+  const Rotary* rotary = transformer_.rotary(layer);
+  if (rotary == nullptr) return {};
+  return rotary->frequencies().inv_freq;
+}
+
+bool LayerEvidence::rope_interleaved() const {
+  const Rotary* rotary = transformer_.rotary(layer);
+  return rotary != nullptr && rotary->shape().interleaved;
+}
+
 std::int64_t LayerEvidence::window_rows() {
   KVB_CHECK(needs_.window > 0, "the policy did not ask for a window");
   return recent_[static_cast<std::size_t>(layer)].count;
@@ -163,7 +174,7 @@ void LayerEvidence::compute_window() {
   const RecentQueries& recent = recent_[static_cast<std::size_t>(layer)];
   const std::int64_t rows = recent.count;
   AttentionArgs window = *attention_;
-  const bool by_slot = window.slot_rope.cosine != nullptr;
+  const bool by_slot = window.distance_by_slot;
   window_positions_.resize(static_cast<std::size_t>(rows));
   std::iota(window_positions_.begin(), window_positions_.end(),
             static_cast<std::int32_t>(tokens_seen - rows));
@@ -172,7 +183,8 @@ void LayerEvidence::compute_window() {
     std::iota(window_rope_positions_.begin(), window_rope_positions_.end(),
               static_cast<std::int32_t>(window.kv.front().length - rows));
   }
-  rotary_.fill(window_rope_positions_, window_rope_);
+  const Rotary* rotary = transformer_.rotary(layer);
+  if (rotary != nullptr) rotary->fill(window_rope_positions_, window_rope_);
 
   const auto n = static_cast<std::size_t>(rows * n_heads);
   ensure(backend_, window_out_, n * static_cast<std::size_t>(head_dim) * sizeof(float));
@@ -183,7 +195,7 @@ void LayerEvidence::compute_window() {
   window.out_dtype = DType::f32;
   window.n_tokens = rows;
   window.q_positions = window_positions_.data();
-  window.q_rope = window_rope_.view();
+  if (rotary != nullptr) window.q_rope = window_rope_.view();
   window.log_sum_exp = window_log_sum_exp_.as<float>();
   backend_.attention(window);
 
@@ -248,7 +260,9 @@ std::span<const float> LayerEvidence::keys(std::int64_t kv_head) {
   if (rows.empty()) {
     const KvHeadView& kv = attention_->kv[static_cast<std::size_t>(kv_head)];
     read_rows(backend_, kv.keys, kv.length, head_dim, attention_->kv_dtype, rows);
-    if (attention_->slot_rope.cosine != nullptr) rotate_by_slot(rotary_, head_dim, rows);
+    if (attention_->slot_rope.cosine != nullptr) {
+      rotate_by_slot(*transformer_.rotary(layer), head_dim, rows);
+    }
   }
   return rows;
 }

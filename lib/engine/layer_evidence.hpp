@@ -18,8 +18,8 @@ namespace kvbench {
 
 class LayerEvidence final : public LayerView {
  public:
-  LayerEvidence(const ModelConfig& config, Backend& backend, KvCache& cache, const Rotary& rotary,
-                const PolicyNeeds& needs);
+  LayerEvidence(const ModelConfig& config, Backend& backend, KvCache& cache,
+                const Transformer& transformer, const PolicyNeeds& needs);
 
   // A new sequence.
   void reset();
@@ -38,8 +38,8 @@ class LayerEvidence final : public LayerView {
   std::span<const double> query_covariance(std::int64_t head) override;
   std::span<const float> keys(std::int64_t kv_head) override;
   std::span<const float> values(std::int64_t kv_head) override;
-  std::span<const double> inv_freq() const override { return rotary_.frequencies().inv_freq; }
-  bool rope_interleaved() const override { return rotary_.shape().interleaved; }
+  std::span<const double> inv_freq() const override;
+  bool rope_interleaved() const override;
 
  private:
   // The newest queries of one layer, oldest first, before rotation.
@@ -65,7 +65,7 @@ class LayerEvidence final : public LayerView {
   const ModelConfig& config_;
   Backend& backend_;
   KvCache& cache_;
-  const Rotary& rotary_;
+  const Transformer& transformer_;
   PolicyNeeds needs_;
 
   std::vector<RecentQueries> recent_;      // [n_layers]

@@ -24,7 +24,7 @@ Session::Session(const Model& model, Backend& backend, EvictionPolicy& policy,
       options_(options),
       cache_(backend, cache_shape(model.config(), options.kv_dtype)),
       transformer_(model, backend, options.chunk),
-      evidence_(config_, backend, cache_, transformer_.rotary(), traits_.needs),
+      evidence_(config_, backend, cache_, transformer_, traits_.needs),
       keep_(static_cast<std::size_t>(config_.n_kv_heads)) {}
 
 // Selecting policies decide after each token of a stream; all others can take many at once.

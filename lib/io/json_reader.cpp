@@ -218,6 +218,12 @@ std::optional<JsonReader> JsonReader::optional_object(std::string_view key) cons
   return require_object(key);
 }
 
+std::vector<std::string> JsonReader::names() const {
+  std::vector<std::string> names;
+  for (const auto& [key, value] : object_->items()) names.push_back(key);
+  return names;
+}
+
 void JsonReader::reject_unknown_keys(std::span<const std::string> allowed) const {
   for (const auto& [key, value] : object_->items()) {
     bool known = false;

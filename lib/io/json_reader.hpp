@@ -30,6 +30,8 @@ class JsonReader {
              NullRule nulls = NullRule::refuse);
 
   Presence presence(std::string_view key) const;
+  // All keys of the object.
+  std::vector<std::string> names() const;
   // The raw member (it may be null), or nullptr when absent.
   const nlohmann::json* find(std::string_view key) const;
 

@@ -23,62 +23,119 @@ TensorView rows_of(const TensorView& tensor, std::int64_t first, std::int64_t co
   return part;
 }
 
+// The matrix [in, out] as [out, in].
+std::vector<float> transpose(const TensorView& tensor) {
+  const auto n_in = static_cast<std::size_t>(tensor.shape[0]);
+  const auto n_out = static_cast<std::size_t>(tensor.shape[1]);
+  std::vector<float> stored(n_in * n_out);
+  to_floats(tensor, 0, tensor.element_count(), stored.data());
+  std::vector<float> turned(n_in * n_out);
+  for (std::size_t i = 0; i < n_in; ++i) {
+    for (std::size_t o = 0; o < n_out; ++o) turned[o * n_in + i] = stored[i * n_out + o];
+  }
+  return turned;
+}
+
 class Loader {
  public:
-  Loader(const Checkpoint& checkpoint, Backend& backend, DType compute)
-      : checkpoint_(checkpoint), backend_(backend), compute_(compute) {}
+  Loader(const ModelConfig& config, const Checkpoint& checkpoint, Backend& backend, DType compute)
+      : config_(config), checkpoint_(checkpoint), backend_(backend), compute_(compute) {}
 
-  Buffer vector(const TensorView& tensor) const {
-    const std::int64_t n = tensor.element_count();
-    std::vector<float> values(static_cast<std::size_t>(n));
-    to_floats(tensor, 0, n, values.data());
-    Buffer buffer = backend_.allocate(values.size() * sizeof(float));
-    backend_.copy_in(buffer.as<void>(), values.data(), buffer.bytes());
-    return buffer;
+  NormWeight norm(const NormTensors& tensors) const {
+    return {norm_vector(tensors.weight), vector(tensors.bias, 0.0f)};
   }
 
-  Buffer vector(const std::optional<TensorView>& tensor) const {
-    return tensor ? vector(*tensor) : Buffer();
-  }
-
-  template <std::size_t n>
-  std::unique_ptr<LinearWeight> linear(const std::array<TensorView, n>& parts,
-                                       const std::array<std::optional<TensorView>, n>& biases) {
-    std::array<TensorView, n> present;
-    for (std::size_t i = 0; i < n; ++i) present[i] = biases[i].value_or(TensorView{});
-    auto weight = backend_.make_linear(parts, present, compute_);
-    for (const TensorView& part : parts) checkpoint_.release(part);
+  std::unique_ptr<LinearWeight> linear(const MatrixTensors& matrix) const {
+    std::unique_ptr<LinearWeight> weight;
+    if (matrix.transposed) {
+      const TensorView& stored = matrix.blocks.front();
+      const std::vector<float> turned = transpose(stored);
+      const TensorView view{reinterpret_cast<const std::byte*>(turned.data()),
+                            DType::f32,
+                            {stored.shape[1], stored.shape[0]}};
+      weight = backend_.make_linear({&view, 1}, matrix.biases, compute_);
+    } else {
+      weight = backend_.make_linear(matrix.blocks, matrix.biases, compute_);
+    }
+    for (const TensorView& block : matrix.blocks) checkpoint_.release(block);
     return weight;
   }
 
-  LayerWeights layer(const LayerTensors& t) {
+  LayerWeights layer(const LayerTensors& t) const {
     LayerWeights w;
-    w.input_norm = vector(t.input_norm);
-    w.qkv = linear<3>({t.q, t.k, t.v}, {t.q_bias, t.k_bias, t.v_bias});
-    w.q_norm = vector(t.q_norm);
-    w.k_norm = vector(t.k_norm);
-    w.o = linear<1>({t.o}, {t.o_bias});
-    w.post_norm = vector(t.post_norm);
-    w.gate_up = linear<2>({t.gate, t.up}, {t.gate_bias, t.up_bias});
-    w.down = linear<1>({t.down}, {t.down_bias});
+    w.input_norm = norm(t.input_norm);
+    w.qkv = linear(t.qkv);
+    w.q_norm = norm_vector(t.q_norm);
+    w.k_norm = norm_vector(t.k_norm);
+    w.o = linear(t.o);
+    w.attention_output_norm = norm(t.attention_output_norm);
+    w.mlp_norm = norm(t.mlp_norm);
+    w.mlp_output_norm = norm(t.mlp_output_norm);
+    if (t.gate_up.present()) w.mlp = {linear(t.gate_up), linear(t.down)};
+    if (t.router.present()) w.router = linear(t.router);
+    for (const ExpertTensors& expert : t.experts) {
+      w.experts.push_back({linear(expert.gate_up), linear(expert.down)});
+    }
     return w;
   }
 
-  std::vector<std::unique_ptr<LinearWeight>> vocabulary(const TensorView& head) {
+  std::vector<std::unique_ptr<LinearWeight>> vocabulary(const TensorView& head) const {
     std::vector<std::unique_ptr<LinearWeight>> blocks;
     const std::int64_t n_rows = head.shape[0];
     for (std::int64_t first = 0; first < n_rows; first += kVocabularyBlock) {
       const std::int64_t count = std::min(kVocabularyBlock, n_rows - first);
-      blocks.push_back(linear<1>({rows_of(head, first, count)}, {std::nullopt}));
+      blocks.push_back(linear({.blocks = {rows_of(head, first, count)}}));
     }
     return blocks;
   }
 
  private:
+  // Values of the tensor, each with `added` on top; empty for no tensor.
+  Buffer vector(const std::optional<TensorView>& tensor, float added) const {
+    if (!tensor) return {};
+    const std::int64_t n = tensor->element_count();
+    std::vector<float> values(static_cast<std::size_t>(n));
+    to_floats(*tensor, 0, n, values.data());
+    for (float& value : values) value += added;
+    Buffer buffer = backend_.allocate(values.size() * sizeof(float));
+    backend_.copy_in(buffer.as<void>(), values.data(), buffer.bytes());
+    return buffer;
+  }
+
+  Buffer norm_vector(const std::optional<TensorView>& tensor) const {
+    return vector(tensor, config_.norm_weights_less_one ? 1.0f : 0.0f);
+  }
+
+  const ModelConfig& config_;
   const Checkpoint& checkpoint_;
   Backend& backend_;
   DType compute_;
 };
+
+// Refuses a model that needs what the backend lacks.
+void check_features(const ModelConfig& config, const Backend& backend) {
+  const bool unrotated = config.positions != PositionKind::rotary ||
+                         std::ranges::find(config.unrotated, true) != config.unrotated.end();
+  const std::array needs{
+      std::pair{Feature::layer_norm, config.norm == NormKind::layer},
+      std::pair{Feature::unnormed_input, !config.input_norms},
+      std::pair{Feature::output_norm, config.output_norms},
+      std::pair{Feature::plain_mlp, !config.gated_mlp},
+      std::pair{Feature::experts, config.n_experts > 0},
+      std::pair{Feature::position_table, config.positions == PositionKind::table},
+      std::pair{Feature::embedding_scale, config.embedding_scale != 1.0},
+      std::pair{Feature::clip, config.qkv_clip > 0.0},
+      std::pair{Feature::unrotated_layer, unrotated},
+      std::pair{Feature::alibi, config.positions == PositionKind::alibi},
+      std::pair{Feature::attention_logit_cap, config.attention_logit_cap > 0.0},
+      std::pair{Feature::logit_cap, config.logit_cap > 0.0},
+  };
+  for (const auto& [feature, needed] : needs) {
+    if (!needed || backend.supports(feature)) continue;
+    device_error("backend {} cannot compute {}, which this {} model needs; use the cpu backend",
+                 backend.name(), feature_name(feature), config.model_type);
+  }
+}
 
 }  // namespace
 
@@ -92,13 +149,15 @@ Model Model::load(const std::filesystem::path& directory, Backend& backend, DTyp
   model.storage_dtype_ = tensors.embedding.dtype;
   model.content_hash_ = model.checkpoint_.content_hash();
 
-  Loader loader(model.checkpoint_, backend, compute);
+  check_features(model.config_, backend);
+  const Loader loader(model.config_, model.checkpoint_, backend, compute);
   for (const LayerTensors& layer : tensors.layers) {
     model.weights_.layers.push_back(loader.layer(layer));
   }
-  model.weights_.final_norm = loader.vector(tensors.final_norm);
+  model.weights_.final_norm = loader.norm(tensors.final_norm);
   model.weights_.vocabulary = loader.vocabulary(tensors.lm_head);
   model.weights_.embedding = backend.make_table(tensors.embedding);
+  if (tensors.positions) model.weights_.positions = backend.make_table(*tensors.positions);
 
   model.warnings_ = model.config_.warnings;
   for (const auto* more : {&model.checkpoint_.warnings(), &tensors.warnings}) {
@@ -109,12 +168,20 @@ Model Model::load(const std::filesystem::path& directory, Backend& backend, DTyp
 
 std::int64_t Model::weight_bytes() const {
   std::size_t bytes = 0;
+  const auto add = [&](const std::unique_ptr<LinearWeight>& weight) {
+    if (weight != nullptr) bytes += weight->bytes();
+  };
   for (const LayerWeights& layer : weights_.layers) {
-    for (const auto* weight : {&layer.qkv, &layer.o, &layer.gate_up, &layer.down}) {
-      bytes += (*weight)->bytes();
+    for (const auto* weight :
+         {&layer.qkv, &layer.o, &layer.mlp.gate_up, &layer.mlp.down, &layer.router}) {
+      add(*weight);
+    }
+    for (const MlpWeights& expert : layer.experts) {
+      add(expert.gate_up);
+      add(expert.down);
     }
   }
-  for (const auto& block : weights_.vocabulary) bytes += block->bytes();
+  for (const auto& block : weights_.vocabulary) add(block);
   return static_cast<std::int64_t>(bytes);
 }
 

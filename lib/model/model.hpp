@@ -15,27 +15,45 @@
 
 namespace kvbench {
 
-struct LayerWeights {
-  Buffer input_norm;                      // [hidden] f32
-  std::unique_ptr<LinearWeight> qkv;      // [(n_heads + 2 n_kv_heads) * head_dim, hidden]
-  Buffer q_norm, k_norm;                  // [head_dim] f32, empty without qk_norm
-  std::unique_ptr<LinearWeight> o;        // [hidden, n_heads * head_dim]
-  Buffer post_norm;                       // [hidden] f32
-  std::unique_ptr<LinearWeight> gate_up;  // [2 * ffn, hidden]
+struct NormWeight {
+  Buffer weight;  // [hidden] f32; empty: this place has no norm
+  Buffer bias;    // [hidden] f32, or empty
+
+  bool present() const { return weight.bytes() > 0; }
+};
+
+// down(activation(gate(x)) * up(x)), or down(activation(up(x))).
+struct MlpWeights {
+  std::unique_ptr<LinearWeight> gate_up;  // [2 * ffn, hidden], [ffn, hidden] without a gate
   std::unique_ptr<LinearWeight> down;     // [hidden, ffn]
 };
 
+struct LayerWeights {
+  NormWeight input_norm;              // before the attention
+  std::unique_ptr<LinearWeight> qkv;  // [(n_heads + 2 n_kv_heads) * head_dim, hidden]
+  Buffer q_norm, k_norm;              // f32, see QkNorm; empty without
+  std::unique_ptr<LinearWeight> o;    // [hidden, n_heads * head_dim]
+  NormWeight attention_output_norm;
+  NormWeight mlp_norm;  // before the MLP
+  MlpWeights mlp;       // empty where there are experts
+  NormWeight mlp_output_norm;
+  std::unique_ptr<LinearWeight> router;  // [n_experts, hidden], or null
+  std::vector<MlpWeights> experts;       // [n_experts]
+};
+
 struct Weights {
-  std::unique_ptr<EmbeddingTable> embedding;              // [vocab, hidden]
-  std::vector<LayerWeights> layers;                       // [n_layers]
-  Buffer final_norm;                                      // [hidden] f32
+  std::unique_ptr<EmbeddingTable> embedding;  // [vocab, hidden]
+  std::unique_ptr<EmbeddingTable> positions;  // [max_positions, hidden], or null
+  std::vector<LayerWeights> layers;           // [n_layers]
+  NormWeight final_norm;
   std::vector<std::unique_ptr<LinearWeight>> vocabulary;  // lm_head in blocks of rows
 };
 
 class Model {
  public:
   // Loads a Hugging Face checkpoint directory. `compute` is the dtype of matrix products, f32 or
-  // bf16. DataError names file, key or tensor. The backend must outlive the model.
+  // bf16. DataError names file, key or tensor; DeviceError what the backend cannot compute. The
+  // backend must outlive the model.
   static Model load(const std::filesystem::path& directory, Backend& backend, DType compute);
 
   const ModelConfig& config() const { return config_; }

@@ -48,6 +48,13 @@ bool ModelConfig::slides() const {
                              [](const auto& window) { return window.has_value(); });
 }
 
+const RopeConfig* ModelConfig::rope_of(std::int64_t layer) const {
+  const auto at = static_cast<std::size_t>(layer);
+  if (positions != PositionKind::rotary) return nullptr;
+  if (!unrotated.empty() && unrotated.at(at)) return nullptr;
+  return sliding_rope && sliding_windows.at(at) ? &*sliding_rope : &rope;
+}
+
 std::int64_t ModelConfig::kv_bytes_per_token(DType dtype) const {
   return 2 * n_layers * n_kv_heads * head_dim * static_cast<std::int64_t>(dtype_size(dtype));
 }
@@ -67,7 +74,7 @@ std::string_view activation_name(Activation activation) {
 ModelConfig read_model_config(const std::filesystem::path& directory) {
   const std::filesystem::path path = directory / "config.json";
   const nlohmann::json document = read_json_file(path);
-  const JsonReader keys(document, path.string(), JsonErrors::data);
+  const JsonReader keys(document, path.string(), JsonErrors::data, NullRule::as_absent);
   ModelConfig config;
   config.model_type = keys.require_string("model_type");
   const FamilySpec& family = find_family(config.model_type, path.string());

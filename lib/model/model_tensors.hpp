@@ -15,34 +15,46 @@ namespace kvbench {
 class Checkpoint;
 struct FamilySpec;
 
+// A matrix as the checkpoint holds it: blocks of rows that are stacked. Fused matrices are taken
+// apart and put into our order this way, without copying.
+struct MatrixTensors {
+  std::vector<TensorView> blocks = {};  // [out_i, in] each; the whole as [in, out] when transposed
+  std::vector<TensorView> biases = {};  // [out_i] each, one per block; or empty
+  bool transposed = false;
+
+  bool present() const { return !blocks.empty(); }
+};
+
+struct NormTensors {
+  std::optional<TensorView> weight;  // nothing: this place has no norm
+  std::optional<TensorView> bias;
+};
+
+struct ExpertTensors {
+  MatrixTensors gate_up;  // [2 * ffn, hidden]
+  MatrixTensors down;     // [hidden, ffn]
+};
+
 struct LayerTensors {
-  TensorView input_norm;  // [hidden]
-
-  TensorView q;                      // [n_heads * head_dim, hidden]
-  TensorView k;                      // [n_kv_heads * head_dim, hidden]
-  TensorView v;                      // [n_kv_heads * head_dim, hidden]
-  TensorView o;                      // [hidden, n_heads * head_dim]
-  std::optional<TensorView> q_bias;  // [n_heads * head_dim]
-  std::optional<TensorView> k_bias;  // [n_kv_heads * head_dim]
-  std::optional<TensorView> v_bias;  // [n_kv_heads * head_dim]
-  std::optional<TensorView> o_bias;  // [hidden]
-  std::optional<TensorView> q_norm;  // [head_dim]
-  std::optional<TensorView> k_norm;  // [head_dim]
-
-  TensorView post_norm;  // [hidden], before the MLP
-
-  TensorView gate;                      // [ffn, hidden]
-  TensorView up;                        // [ffn, hidden]
-  TensorView down;                      // [hidden, ffn]
-  std::optional<TensorView> gate_bias;  // [ffn]
-  std::optional<TensorView> up_bias;    // [ffn]
-  std::optional<TensorView> down_bias;  // [hidden]
+  NormTensors input_norm;             // [hidden], before the attention
+  NormTensors attention_output_norm;  // [hidden]
+  NormTensors mlp_norm;               // [hidden], before the MLP
+  NormTensors mlp_output_norm;        // [hidden]
+  MatrixTensors qkv;                  // [(n_heads + 2 n_kv_heads) * head_dim, hidden]: q, k, v
+  MatrixTensors o;                    // [hidden, n_heads * head_dim]
+  std::optional<TensorView> q_norm;   // [head_dim], [n_heads, head_dim] or [n_heads * head_dim]
+  std::optional<TensorView> k_norm;   // the same, of the KV heads
+  MatrixTensors gate_up;              // [2 * ffn, hidden], [ffn, hidden] without a gate
+  MatrixTensors down;                 // [hidden, ffn]
+  MatrixTensors router;               // [n_experts, hidden]
+  std::vector<ExpertTensors> experts;
 };
 
 struct ModelTensors {
-  TensorView embedding;   // [vocab, hidden]
-  TensorView final_norm;  // [hidden]
-  TensorView lm_head;     // [vocab, hidden]
+  TensorView embedding;                 // [vocab, hidden]
+  std::optional<TensorView> positions;  // [max_positions, hidden]
+  NormTensors final_norm;               // [hidden]
+  TensorView lm_head;                   // [vocab, hidden]
   // lm_head is the embedding matrix itself, so one copy in memory serves both.
   bool lm_head_is_embedding = false;
   std::vector<LayerTensors> layers;  // [n_layers]

@@ -14,7 +14,8 @@ namespace {
 constexpr std::array kRopeTypes{
     RopeTypeName{"default", RopeType::plain},   RopeTypeName{"linear", RopeType::linear},
     RopeTypeName{"dynamic", RopeType::dynamic}, RopeTypeName{"llama3", RopeType::llama3},
-    RopeTypeName{"yarn", RopeType::yarn},
+    RopeTypeName{"yarn", RopeType::yarn},       RopeTypeName{"longrope", RopeType::longrope},
+    RopeTypeName{"su", RopeType::longrope},
 };
 
 // theta^(-2i/dim) for i in 0..dim/2
@@ -72,6 +73,15 @@ void stretch_yarn(const RopeConfig& config, std::vector<double>& inv_freq) {
   }
 }
 
+void stretch_longrope(const RopeConfig& config, std::int64_t length,
+                      std::vector<double>& inv_freq) {
+  const auto& factors =
+      length > config.original_max_positions ? config.long_factors : config.short_factors;
+  KVB_CHECK(factors.size() == inv_freq.size(), "{} longrope factors for {} frequencies",
+            factors.size(), inv_freq.size());
+  for (std::size_t i = 0; i < inv_freq.size(); ++i) inv_freq[i] /= factors[i];
+}
+
 }  // namespace
 
 RopeFrequencies rope_frequencies(const RopeConfig& config, std::int64_t length) {
@@ -94,6 +104,9 @@ RopeFrequencies rope_frequencies(const RopeConfig& config, std::int64_t length) 
     case RopeType::yarn:
       stretch_yarn(config, result.inv_freq);
       break;
+    case RopeType::longrope:
+      stretch_longrope(config, length, result.inv_freq);
+      break;
   }
   return result;
 }
@@ -104,6 +117,11 @@ double yarn_attention_factor(double factor, double mscale, double mscale_all_dim
   };
   const bool both_given = mscale != 0.0 && mscale_all_dim != 0.0;
   return both_given ? grown(mscale) / grown(mscale_all_dim) : grown(1.0);
+}
+
+double longrope_attention_factor(double factor, std::int64_t original_max_positions) {
+  if (factor <= 1.0) return 1.0;
+  return std::sqrt(1.0 + std::log(factor) / std::log(static_cast<double>(original_max_positions)));
 }
 
 std::span<const RopeTypeName> rope_types() {

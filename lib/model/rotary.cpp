@@ -17,11 +17,12 @@ RopeRows Rotary::Rows::view() const {
 }
 
 void Rotary::fill(std::span<const std::int32_t> positions, Rows& rows) const {
-  if (rows.text_length_ == text_length_ &&
+  if (rows.filled_by_ == this && rows.text_length_ == text_length_ &&
       std::equal(positions.begin(), positions.end(), rows.positions_.begin(),
                  rows.positions_.end())) {
     return;
   }
+  rows.filled_by_ = this;
   rows.text_length_ = text_length_;
   const std::size_t half = frequencies_.inv_freq.size();
   const std::size_t n = positions.size() * half;
@@ -46,7 +47,8 @@ void Rotary::fill(std::span<const std::int32_t> positions, Rows& rows) const {
 }
 
 void Rotary::fill_slots(std::int64_t n, Rows& rows) const {
-  if (rows.text_length_ == text_length_ && static_cast<std::int64_t>(rows.positions_.size()) >= n) {
+  if (rows.filled_by_ == this && rows.text_length_ == text_length_ &&
+      static_cast<std::int64_t>(rows.positions_.size()) >= n) {
     return;
   }
   // In steps, so that a growing cache does not recompute its table at every token.

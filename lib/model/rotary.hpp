@@ -32,7 +32,8 @@ class Rotary {
     Buffer cosine_, sine_;  // [n, rotary_dim / 2]
     std::vector<float> host_cosine_, host_sine_;
     std::vector<std::int32_t> positions_;  // of the rows held now
-    std::int64_t text_length_ = -1;        // that they were computed for
+    const Rotary* filled_by_ = nullptr;    // and for what text length
+    std::int64_t text_length_ = -1;
   };
   // One row per position. Nothing is computed when the rows are there already.
   void fill(std::span<const std::int32_t> positions, Rows& rows) const;

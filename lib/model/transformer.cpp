@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 
 #include "core/error.hpp"
@@ -15,20 +16,48 @@ Transformer::Transformer(const Model& model, Backend& backend, std::int64_t max_
       backend_(backend),
       max_tokens_(max_tokens),
       qkv_width_((config_.n_heads + 2 * config_.n_kv_heads) * config_.head_dim),
-      rotary_(backend, config_.rope) {
+      stream_(model, backend, max_tokens),
+      mlp_(model, backend, max_tokens) {
   const auto rows = static_cast<std::size_t>(max_tokens);
   const std::size_t compute = dtype_size(model.compute());
   const auto width = [](std::int64_t n) { return static_cast<std::size_t>(n); };
-  residual_ = backend.allocate(rows * width(config_.hidden_size) * sizeof(float));
-  normed_ = backend.allocate(rows * width(config_.hidden_size) * compute);
   qkv_ = backend.allocate(rows * width(qkv_width_) * sizeof(float));
   attended_ = backend.allocate(rows * width(config_.n_heads * config_.head_dim) * compute);
-  gate_up_ = backend.allocate(rows * width(2 * config_.ffn_size) * sizeof(float));
-  activated_ = backend.allocate(rows * width(config_.ffn_size) * compute);
   log_sum_exp_ = backend.allocate(rows * width(config_.n_heads) * sizeof(float));
   logits_ = backend.allocate(width(config_.vocab_size) * sizeof(float));
+  if (config_.n_experts > 0) {
+    experts_ = std::make_unique<Experts>(model, backend, max_tokens, mlp_, stream_);
+  }
   for (const auto& block : model.weights().vocabulary) vocabulary_.push_back(block.get());
-  rotary_.set_length(config_.max_positions);
+  make_rotations();
+  set_text_length(config_.max_positions);
+}
+
+// Layers with the same rotary settings share their tables.
+void Transformer::make_rotations() {
+  std::vector<const RopeConfig*> made;
+  for (std::int64_t layer = 0; layer < config_.n_layers; ++layer) {
+    const RopeConfig* rope = config_.rope_of(layer);
+    const auto at = std::ranges::find(made, rope) - made.begin();
+    rotation_of_layer_.push_back(rope == nullptr ? -1 : at);
+    if (rope == nullptr || at < std::ssize(made)) continue;
+    made.push_back(rope);
+    rotations_.emplace_back(Rotary(backend_, *rope));
+  }
+}
+
+void Transformer::set_text_length(std::int64_t n_tokens) {
+  for (Rotation& rotation : rotations_) rotation.rotary.set_length(n_tokens);
+}
+
+const Transformer::Rotation* Transformer::rotation(std::int64_t layer) const {
+  const std::int64_t at = rotation_of_layer_[static_cast<std::size_t>(layer)];
+  return at < 0 ? nullptr : &rotations_[static_cast<std::size_t>(at)];
+}
+
+const Rotary* Transformer::rotary(std::int64_t layer) const {
+  const Rotation* found = rotation(layer);
+  return found == nullptr ? nullptr : &found->rotary;
 }
 
 void Transformer::check_ids(std::span<const std::int32_t> ids) const {
@@ -44,36 +73,42 @@ void Transformer::forward(const ForwardStep& step, KvCache& cache, LayerHook* ho
   const auto n_tokens = static_cast<std::int64_t>(step.ids.size());
   KVB_CHECK(n_tokens > 0 && n_tokens <= max_tokens_, "step of {} tokens", n_tokens);
   check_ids(step.ids);
-  prepare_rotation(step, cache);
-  backend_.embed(*model_.weights().embedding, step.ids, residual_.as<float>());
+  prepare_positions(step, cache);
+  stream_.embed(step.ids, positions_);
   for (std::int64_t layer = 0; layer < config_.n_layers; ++layer) {
     attention_block(step, layer, cache, hook);
     mlp_block(layer, n_tokens);
   }
-  norm_rows(residual_.as<float>(), model_.weights().final_norm, n_tokens, normed_.as<void>());
+  stream_.read(model_.weights().final_norm, n_tokens);
 }
 
-void Transformer::prepare_rotation(const ForwardStep& step, const KvCache& cache) {
+void Transformer::prepare_positions(const ForwardStep& step, const KvCache& cache) {
   const std::size_t n_tokens = step.ids.size();
   positions_.resize(n_tokens);
   std::iota(positions_.begin(), positions_.end(), static_cast<std::int32_t>(step.first_position));
   if (step.positions == PositionMode::original) {
-    rotary_.fill(positions_, token_rows_);
+    for (Rotation& r : rotations_) r.rotary.fill(positions_, r.tokens);
     return;
+  }
+  if (config_.positions == PositionKind::table) {
+    config_error(
+        "positions=cache_index: the learned positions of a {} model are part of what is cached and "
+        "cannot be renumbered; use positions=original",
+        config_.model_type);
   }
   // Under cache_index all heads hold equally many entries, so slots are the same for all.
   const std::int64_t first_slot = cache.length(0, 0);
   KVB_CHECK(first_slot == cache.longest(), "cache_index positions need heads of equal length");
-  rope_positions_.resize(n_tokens);
-  std::iota(rope_positions_.begin(), rope_positions_.end(), static_cast<std::int32_t>(first_slot));
-  rotary_.fill(rope_positions_, token_rows_);
-  rotary_.fill_slots(first_slot + static_cast<std::int64_t>(n_tokens), slot_rows_);
-  if (step.pattern.sinks > 0) {
-    sink_positions_ = rope_positions_;
-    for (std::int32_t& slot : sink_positions_) {
-      slot = static_cast<std::int32_t>(std::min<std::int64_t>(slot, step.sink_slot_limit));
-    }
-    rotary_.fill(sink_positions_, sink_rows_);
+  token_slots_.resize(n_tokens);
+  std::iota(token_slots_.begin(), token_slots_.end(), static_cast<std::int32_t>(first_slot));
+  sink_positions_ = token_slots_;
+  for (std::int32_t& slot : sink_positions_) {
+    slot = static_cast<std::int32_t>(std::min<std::int64_t>(slot, step.sink_slot_limit));
+  }
+  for (Rotation& r : rotations_) {
+    r.rotary.fill(token_slots_, r.tokens);
+    r.rotary.fill_slots(first_slot + static_cast<std::int64_t>(n_tokens), r.slots);
+    if (step.pattern.sinks > 0) r.rotary.fill(sink_positions_, r.sinks);
   }
 }
 
@@ -81,104 +116,104 @@ void Transformer::attention_block(const ForwardStep& step, std::int64_t layer, K
                                   LayerHook* hook) {
   const LayerWeights& w = model_.weights().layers[static_cast<std::size_t>(layer)];
   const auto n_tokens = static_cast<std::int64_t>(step.ids.size());
-  const std::int64_t q_width = config_.n_heads * config_.head_dim;
-  const std::int64_t kv_width = config_.n_kv_heads * config_.head_dim;
-  const bool by_slot = step.positions == PositionMode::cache_index;
-  float* qkv = qkv_.as<float>();
 
-  norm_rows(residual_.as<float>(), w.input_norm, n_tokens, normed_.as<void>());
-  backend_.linear(*w.qkv,
-                  {.x = normed_.as<void>(), .y = qkv, .n_rows = n_tokens, .accumulate = false});
-  if (config_.qk_norm) {
-    norm_heads(w.q_norm, 0, config_.n_heads, n_tokens);
-    norm_heads(w.k_norm, q_width, config_.n_kv_heads, n_tokens);
-  }
+  stream_.read(w.input_norm, n_tokens);
+  backend_.linear(*w.qkv, {.x = stream_.normed(),
+                           .y = qkv_.as<float>(),
+                           .n_rows = n_tokens,
+                           .accumulate = false,
+                           .clip = static_cast<float>(config_.qkv_clip)});
+  norm_queries_and_keys(w, n_tokens);
+  append_to_cache(step, layer, cache);
+  const AttentionArgs attention = attention_args(step, layer, cache);
+  backend_.attention(attention);
+  if (hook != nullptr) hook->after_attention({layer, attention}, cache);
+  // A parallel MLP reads the stream as it is before the attention's output joins it.
+  if (config_.parallel_block && !config_.shared_input_norm) stream_.read(w.mlp_norm, n_tokens);
+  stream_.add_product(*w.o, attended_.as<void>(), w.attention_output_norm, n_tokens);
+}
 
+void Transformer::append_to_cache(const ForwardStep& step, std::int64_t layer, KvCache& cache) {
+  const Rotation* r = rotation(layer);
+  const bool rotate = r != nullptr && step.positions == PositionMode::original;
+  const float* k = qkv_.as<float>() + config_.n_heads * config_.head_dim;
   const KvCache::AppendTarget target = cache.append(layer, positions_);
-  backend_.kv_append({.k = qkv + q_width,
-                      .v = qkv + q_width + kv_width,
+  backend_.kv_append({.k = k,
+                      .v = k + config_.n_kv_heads * config_.head_dim,
                       .stride = qkv_width_,
-                      .n_tokens = n_tokens,
+                      .n_tokens = static_cast<std::int64_t>(step.ids.size()),
                       .head_dim = config_.head_dim,
                       .k_rows = target.keys,
                       .v_rows = target.values,
                       .kv_dtype = cache.shape().dtype,
-                      .rope = by_slot ? RopeRows{} : token_rows_.view(),
-                      .rope_shape = rotary_.shape()});
+                      .rope = rotate ? r->tokens.view() : RopeRows{},
+                      .rope_shape = r != nullptr ? r->rotary.shape() : RopeShape{}});
+}
 
-  const bool own_sink_rotation = by_slot && step.pattern.sinks > 0;
-  const AttentionArgs attention{
-      .q = qkv,
+AttentionArgs Transformer::attention_args(const ForwardStep& step, std::int64_t layer,
+                                          KvCache& cache) {
+  const bool by_slot = step.positions == PositionMode::cache_index;
+  const bool own_sink_distance = by_slot && step.pattern.sinks > 0;
+  AttentionArgs args{
+      .q = qkv_.as<float>(),
       .q_stride = qkv_width_,
       .out = attended_.as<void>(),
       .out_dtype = model_.compute(),
-      .n_tokens = n_tokens,
+      .n_tokens = static_cast<std::int64_t>(step.ids.size()),
       .n_heads = config_.n_heads,
       .head_dim = config_.head_dim,
-      .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config_.head_dim))),
+      .scale = static_cast<float>(config_.attention_scale),
       .kv = cache.view(layer),
       .kv_dtype = cache.shape().dtype,
       .q_positions = positions_.data(),
       .sinks = step.pattern.sinks,
       .recent = step.pattern.recent,
       .window = config_.window_of(layer).value_or(kUnlimited),
-      .rope_shape = rotary_.shape(),
-      .q_rope = token_rows_.view(),
-      .q_rope_sink = own_sink_rotation ? sink_rows_.view() : RopeRows{},
-      .q_sink_positions = own_sink_rotation ? sink_positions_.data() : nullptr,
-      .slot_rope = by_slot ? slot_rows_.view() : RopeRows{},
-      .log_sum_exp = step.want_log_sum_exp ? log_sum_exp_.as<float>() : nullptr};
-  backend_.attention(attention);
-  if (hook != nullptr) hook->after_attention({layer, attention}, cache);
-  backend_.linear(*w.o, {.x = attended_.as<void>(),
-                         .y = residual_.as<float>(),
-                         .n_rows = n_tokens,
-                         .accumulate = true});
+      .q_sink_positions = own_sink_distance ? sink_positions_.data() : nullptr,
+      .log_sum_exp = step.want_log_sum_exp ? log_sum_exp_.as<float>() : nullptr,
+      .distance_by_slot = by_slot,
+      .logit_cap = static_cast<float>(config_.attention_logit_cap),
+      .alibi_slopes = config_.alibi_slopes.empty() ? nullptr : config_.alibi_slopes.data()};
+  if (const Rotation* r = rotation(layer)) {
+    args.rope_shape = r->rotary.shape();
+    args.q_rope = r->tokens.view();
+    if (own_sink_distance) args.q_rope_sink = r->sinks.view();
+    if (by_slot) args.slot_rope = r->slots.view();
+  }
+  return args;
 }
 
 void Transformer::mlp_block(std::int64_t layer, std::int64_t n_tokens) {
   const LayerWeights& w = model_.weights().layers[static_cast<std::size_t>(layer)];
-  norm_rows(residual_.as<float>(), w.post_norm, n_tokens, normed_.as<void>());
-  backend_.linear(*w.gate_up, {.x = normed_.as<void>(),
-                               .y = gate_up_.as<float>(),
-                               .n_rows = n_tokens,
-                               .accumulate = false});
-  backend_.gated_activation({.gate_up = gate_up_.as<float>(),
-                             .out = activated_.as<void>(),
-                             .n_rows = n_tokens,
-                             .width = config_.ffn_size,
-                             .activation = config_.activation,
-                             .out_dtype = model_.compute()});
-  backend_.linear(*w.down, {.x = activated_.as<void>(),
-                            .y = residual_.as<float>(),
-                            .n_rows = n_tokens,
-                            .accumulate = true});
+  if (!config_.parallel_block) stream_.read(w.mlp_norm, n_tokens);
+  if (experts_ != nullptr) {
+    experts_->add_outputs(w, n_tokens);
+    return;
+  }
+  const void* inner = mlp_.inner(w.mlp, stream_.normed(), n_tokens);
+  stream_.add_product(*w.mlp.down, inner, w.mlp_output_norm, n_tokens);
 }
 
-void Transformer::norm_rows(const float* x, const Buffer& weight, std::int64_t n_tokens,
-                            void* out) {
-  backend_.norm({.x = x,
-                 .out = out,
-                 .weight = weight.as<float>(),
-                 .n_rows = n_tokens,
-                 .width = config_.hidden_size,
-                 .x_stride = config_.hidden_size,
-                 .out_stride = config_.hidden_size,
-                 .epsilon = config_.norm_eps,
-                 .kind = config_.norm,
-                 .out_dtype = model_.compute()});
+// In place, inside the rows of qkv_.
+void Transformer::norm_queries_and_keys(const LayerWeights& w, std::int64_t n_tokens) {
+  if (config_.qk_norm == QkNorm::none) return;
+  norm_heads(w.q_norm, 0, config_.n_heads, n_tokens);
+  norm_heads(w.k_norm, config_.n_heads * config_.head_dim, config_.n_kv_heads, n_tokens);
 }
 
-// Norms each head of q or k in place, inside the rows of qkv_.
 void Transformer::norm_heads(const Buffer& weight, std::int64_t first_column, std::int64_t n_heads,
                              std::int64_t n_tokens) {
-  for (std::int64_t head = 0; head < n_heads; ++head) {
-    float* rows = qkv_.as<float>() + first_column + head * config_.head_dim;
+  const bool whole = config_.qk_norm == QkNorm::whole;
+  const std::int64_t width = whole ? n_heads * config_.head_dim : config_.head_dim;
+  const std::int64_t n_parts = whole ? 1 : n_heads;
+  const std::int64_t weight_step = config_.qk_norm == QkNorm::each_head ? width : 0;
+  for (std::int64_t part = 0; part < n_parts; ++part) {
+    float* rows = qkv_.as<float>() + first_column + part * width;
     backend_.norm({.x = rows,
                    .out = rows,
-                   .weight = weight.as<float>(),
+                   .weight = weight.as<float>() + part * weight_step,
                    .n_rows = n_tokens,
-                   .width = config_.head_dim,
+                   .width = width,
                    .x_stride = qkv_width_,
                    .out_stride = qkv_width_,
                    .epsilon = config_.norm_eps,
@@ -188,7 +223,7 @@ void Transformer::norm_heads(const Buffer& weight, std::int64_t first_column, st
 }
 
 const void* Transformer::hidden_row(std::int64_t row) const {
-  return normed_.as<std::byte>() +
+  return static_cast<const std::byte*>(stream_.normed()) +
          static_cast<std::size_t>(row * config_.hidden_size) * dtype_size(model_.compute());
 }
 
@@ -199,7 +234,9 @@ void Transformer::nll(std::int64_t first_row, std::span<const std::int32_t> targ
                 .vocabulary = vocabulary_,
                 .targets = targets.data(),
                 .nll = nll.data(),
-                .n_rows = static_cast<std::int64_t>(targets.size())});
+                .n_rows = static_cast<std::int64_t>(targets.size()),
+                .logit_scale = config_.logit_scale,
+                .logit_cap = config_.logit_cap});
 }
 
 void Transformer::logits(std::int64_t row, std::span<float> logits) {
@@ -209,6 +246,13 @@ void Transformer::logits(std::int64_t row, std::span<float> logits) {
     out += block->out_features();
   }
   backend_.copy_out(logits.data(), logits_.as<void>(), logits.size() * sizeof(float));
+  for (float& logit : logits) {
+    logit *= static_cast<float>(config_.logit_scale);
+    if (config_.logit_cap > 0.0) {
+      const auto cap = static_cast<float>(config_.logit_cap);
+      logit = cap * std::tanh(logit / cap);
+    }
+  }
 }
 
 }  // namespace kvbench

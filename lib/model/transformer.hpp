@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -10,7 +11,10 @@
 #include "cache/kv_cache.hpp"
 #include "cache/positions.hpp"
 #include "core/buffer.hpp"
+#include "model/experts.hpp"
+#include "model/mlp.hpp"
 #include "model/model.hpp"
+#include "model/residual_stream.hpp"
 #include "model/rotary.hpp"
 
 namespace kvbench {
@@ -47,8 +51,9 @@ class Transformer {
   Transformer(const Model& model, Backend& backend, std::int64_t max_tokens);
 
   // Fixes the rotary frequencies for a text of this length. Call before the first step.
-  void set_text_length(std::int64_t n_tokens) { rotary_.set_length(n_tokens); }
-  const Rotary& rotary() const { return rotary_; }
+  void set_text_length(std::int64_t n_tokens);
+  // The rotary embedding of a layer; nullptr where nothing turns.
+  const Rotary* rotary(std::int64_t layer) const;
 
   // Ids must be valid (DataError otherwise). Afterwards the step's hidden states are held.
   void forward(const ForwardStep& step, KvCache& cache, LayerHook* hook);
@@ -61,11 +66,22 @@ class Transformer {
   std::int64_t max_tokens() const { return max_tokens_; }
 
  private:
-  void prepare_rotation(const ForwardStep& step, const KvCache& cache);
+  // A rotary embedding, and the rows of its tables that a step needs.
+  struct Rotation {
+    explicit Rotation(Rotary of) : rotary(of) {}
+    Rotary rotary;
+    Rotary::Rows tokens, sinks, slots;
+  };
+
+  void make_rotations();
+  const Rotation* rotation(std::int64_t layer) const;
+  void prepare_positions(const ForwardStep& step, const KvCache& cache);
   void attention_block(const ForwardStep& step, std::int64_t layer, KvCache& cache,
                        LayerHook* hook);
+  void append_to_cache(const ForwardStep& step, std::int64_t layer, KvCache& cache);
+  AttentionArgs attention_args(const ForwardStep& step, std::int64_t layer, KvCache& cache);
   void mlp_block(std::int64_t layer, std::int64_t n_tokens);
-  void norm_rows(const float* x, const Buffer& weight, std::int64_t n_tokens, void* out);
+  void norm_queries_and_keys(const LayerWeights& w, std::int64_t n_tokens);
   void norm_heads(const Buffer& weight, std::int64_t first_column, std::int64_t n_heads,
                   std::int64_t n_tokens);
   void check_ids(std::span<const std::int32_t> ids) const;
@@ -78,20 +94,19 @@ class Transformer {
   std::int64_t max_tokens_;
   std::int64_t qkv_width_;  // (n_heads + 2 n_kv_heads) * head_dim
 
-  Buffer residual_;     // [max_tokens, hidden] f32
-  Buffer normed_;       // [max_tokens, hidden] compute dtype
-  Buffer qkv_;          // [max_tokens, qkv_width] f32: q, k, v side by side
-  Buffer attended_;     // [max_tokens, n_heads * head_dim] compute dtype
-  Buffer gate_up_;      // [max_tokens, 2 * ffn] f32
-  Buffer activated_;    // [max_tokens, ffn] compute dtype
-  Buffer log_sum_exp_;  // [max_tokens, n_heads] f32
-  Buffer logits_;       // [vocab] f32
+  ResidualStream stream_;
+  Mlp mlp_;
+  std::unique_ptr<Experts> experts_;  // null where the MLPs are dense
+  Buffer qkv_;                        // [max_tokens, qkv_width] f32: q, k, v side by side
+  Buffer attended_;                   // [max_tokens, n_heads * head_dim] compute dtype
+  Buffer log_sum_exp_;                // [max_tokens, n_heads] f32
+  Buffer logits_;                     // [vocab] f32
 
-  Rotary rotary_;
-  Rotary::Rows token_rows_, sink_rows_, slot_rows_;
-  std::vector<std::int32_t> positions_;       // [n_tokens] of the step, in the text
-  std::vector<std::int32_t> rope_positions_;  // [n_tokens] slots or positions of the queries
-  std::vector<std::int32_t> sink_positions_;  // [n_tokens] the same, as the sinks see them
+  std::vector<Rotation> rotations_;              // one per rotary setting
+  std::vector<std::int64_t> rotation_of_layer_;  // [n_layers] index, or -1
+  std::vector<std::int32_t> positions_;          // [n_tokens] of the step, in the text
+  std::vector<std::int32_t> token_slots_;        // [n_tokens] cache_index: slots of the tokens
+  std::vector<std::int32_t> sink_positions_;     // [n_tokens] the same, as the sinks see them
   std::vector<const LinearWeight*> vocabulary_;
 };
 

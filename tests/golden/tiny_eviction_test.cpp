@@ -70,8 +70,8 @@ TEST_CASE("a budget of the whole text changes nothing") {
       CAPTURE(policy);
       const Trace trace = run(model, policy, test::ids_of("P20"), 64);
       CHECK(trace.evicted == 0);
-      CHECK(test::largest_difference(trace.last_logits, as_doubles(full.last_logits)) < 1e-6);
-      CHECK(test::largest_difference(trace.nll, full.nll) < 1e-6);
+      CHECK(test::largest_difference(trace.last_logits, as_doubles(full.last_logits)) < 5e-6);
+      CHECK(test::largest_difference(trace.nll, full.nll) < 5e-6);
     }
   }
 }

@@ -1,9 +1,9 @@
-// Sizes, heads, activation, dtype and special ids of config.json, and the settings that are
-// refused.
+// Sizes, heads, activation, dtype and special ids of config.json.
 #include "model/families/family_keys.hpp"
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -24,28 +24,30 @@ bool is_null(const JsonReader& keys, std::string_view key) {
 }
 
 void read_head_counts(const JsonReader& keys, const FamilyDefaults& defaults, ModelConfig& config) {
-  constexpr std::string_view kKey = "num_key_value_heads";
-  config.n_heads = keys.require_int("num_attention_heads", 1, kMaxHeads);
-  if (is_null(keys, kKey) && defaults.n_kv_heads_may_be_null) {
+  const std::string_view key = defaults.names.n_kv_heads;
+  config.n_heads = keys.require_int(defaults.names.n_heads, 1, kMaxHeads);
+  if (is_null(keys, key)) {
+    if (!defaults.n_kv_heads_may_be_null) keys.fail(key, "is null, expected an integer");
     config.n_kv_heads = config.n_heads;
   } else {
-    config.n_kv_heads = keys.optional_int(kKey, 1, kMaxHeads)
-                            .value_or(defaults.n_kv_heads.value_or(config.n_heads));
+    config.n_kv_heads =
+        keys.optional_int(key, 1, kMaxHeads).value_or(defaults.n_kv_heads.value_or(config.n_heads));
   }
   if (config.n_heads % config.n_kv_heads != 0) {
-    keys.fail(kKey, fmt::format("{} attention heads are not a multiple of {} KV heads{}",
-                                config.n_heads, config.n_kv_heads,
-                                keys.find(kKey) == nullptr ? " (the default of this family)" : ""));
+    keys.fail(key, fmt::format("{} attention heads are not a multiple of {} KV heads{}",
+                               config.n_heads, config.n_kv_heads,
+                               keys.find(key) == nullptr ? " (the default of this family)" : ""));
   }
 }
 
 void read_head_dim(const JsonReader& keys, const FamilyDefaults& defaults, ModelConfig& config) {
   constexpr std::string_view kKey = "head_dim";
   std::optional<std::int64_t> given;
-  if (defaults.head_dim || !is_null(keys, kKey)) given = keys.optional_int(kKey, 1, kMaxHeads);
+  if (defaults.head_dim && is_null(keys, kKey)) keys.fail(kKey, "is null, expected an integer");
+  given = keys.optional_int(kKey, 1, kMaxHeads);
   if (!given) given = defaults.head_dim;
   if (!given && config.hidden_size % config.n_heads != 0) {
-    keys.fail("hidden_size",
+    keys.fail(defaults.names.hidden_size,
               fmt::format("{} is not a multiple of {} attention heads, and head_dim is not given",
                           config.hidden_size, config.n_heads));
   }
@@ -57,7 +59,7 @@ void read_head_dim(const JsonReader& keys, const FamilyDefaults& defaults, Model
   }
 }
 
-Activation read_activation(const JsonReader& keys) {
+Activation read_activation(const JsonReader& keys, const FamilyDefaults& defaults) {
   struct Row {
     std::string_view name;
     Activation activation;
@@ -67,13 +69,14 @@ Activation read_activation(const JsonReader& keys) {
       Row{"gelu", Activation::gelu},           Row{"gelu_new", Activation::gelu_tanh},
       Row{"gelu_fast", Activation::gelu_tanh}, Row{"gelu_pytorch_tanh", Activation::gelu_tanh},
   };
-  const std::string name = keys.optional_string("hidden_act").value_or("silu");
+  const std::string name =
+      keys.optional_string(defaults.names.activation).value_or(std::string(defaults.activation));
   for (const Row& row : kRows) {
     if (row.name == name) return row.activation;
   }
   std::string known;
   for (const Row& row : kRows) known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
-  keys.fail("hidden_act",
+  keys.fail(defaults.names.activation,
             fmt::format("\"{}\" is not supported; known: {}", printable(name), known));
 }
 
@@ -107,56 +110,31 @@ void read_special_ids(const JsonReader& keys, const FamilyDefaults& defaults, Mo
   }
 }
 
-// Settings by which relatives of Llama change the arithmetic under the same tensor names.
-void refuse_relatives(const JsonReader& keys) {
-  struct Row {
-    std::string_view key;
-    std::optional<double> neutral;
-  };
-  constexpr std::array kRows{
-      Row{"quantization_config", {}},    Row{"compression_config", {}},
-      Row{"num_local_experts", 0.0},     Row{"num_experts", 0.0},
-      Row{"partial_rotary_factor", 1.0}, Row{"rope_interleaved", {}},
-      Row{"attn_logit_softcapping", {}}, Row{"final_logit_softcapping", {}},
-      Row{"attention_multiplier", {}},   Row{"embedding_multiplier", 1.0},
-      Row{"residual_multiplier", 1.0},   Row{"logits_scaling", 1.0},
-      Row{"logit_scale", 1.0},           Row{"alibi", {}},
-      Row{"parallel_attn", {}},          Row{"use_parallel_residual", {}},
-      Row{"use_logn_attn", {}},          Row{"use_mrope", {}},
-  };
-  for (const Row& row : kRows) refuse_setting(keys, row.key, row.neutral);
-}
-
 }  // namespace
 
 void read_shared_keys(const JsonReader& keys, const FamilyDefaults& defaults, ModelConfig& config) {
-  refuse_relatives(keys);
+  const KeyNames& names = defaults.names;
+  refuse_unhandled(keys, defaults.handled);
   config.vocab_size = keys.require_int("vocab_size", 1, kMaxSize);
-  config.hidden_size = keys.require_int("hidden_size", 1, kMaxSize);
-  config.ffn_size = keys.require_int("intermediate_size", 1, kMaxSize);
-  config.n_layers = keys.require_int("num_hidden_layers", 1, kMaxLayers);
+  config.hidden_size = keys.require_int(names.hidden_size, 1, kMaxSize);
+  config.n_layers = keys.require_int(names.n_layers, 1, kMaxLayers);
+  if (defaults.ffn_times_hidden > 0 && keys.presence(names.ffn_size) != Presence::value) {
+    config.ffn_size = defaults.ffn_times_hidden * config.hidden_size;
+  } else {
+    config.ffn_size = keys.require_int(names.ffn_size, 1, kMaxSize);
+  }
   read_head_counts(keys, defaults, config);
   read_head_dim(keys, defaults, config);
+  config.attention_scale = 1.0 / std::sqrt(static_cast<double>(config.head_dim));
   config.max_positions =
-      keys.optional_int("max_position_embeddings", 1, kMaxSize).value_or(defaults.max_positions);
+      keys.optional_int(names.max_positions, 1, kMaxSize).value_or(defaults.max_positions);
   config.norm = NormKind::rms;
-  config.norm_eps = keys.optional_double("rms_norm_eps", 0.0, 1.0).value_or(defaults.norm_eps);
-  config.activation = read_activation(keys);
-  config.tie_word_embeddings = keys.optional_bool("tie_word_embeddings").value_or(false);
+  config.norm_eps = keys.optional_double(names.norm_eps, 0.0, 1.0).value_or(defaults.norm_eps);
+  config.activation = read_activation(keys, defaults);
+  config.tie_word_embeddings = keys.optional_bool("tie_word_embeddings").value_or(defaults.tied);
   config.declared_dtype = read_declared_dtype(keys);
   config.sliding_windows.assign(static_cast<std::size_t>(config.n_layers), std::nullopt);
   read_special_ids(keys, defaults, config);
-}
-
-void refuse_setting(const JsonReader& keys, std::string_view key, std::optional<double> neutral) {
-  const nlohmann::json* value = keys.find(key);
-  if (value == nullptr || value->is_null()) return;
-  if (value->is_boolean() && !value->get<bool>()) return;
-  if (value->is_structured() && value->empty()) return;
-  if (value->is_number() && neutral && value->get<double>() == *neutral) return;
-  keys.fail(key,
-            "is set, which changes the model's arithmetic in a way kvbench does not implement "
-            "for this family");
 }
 
 std::optional<std::int64_t> read_sliding_window(const JsonReader& keys,
@@ -182,6 +160,24 @@ std::optional<std::vector<std::int32_t>> read_stop_ids(const JsonReader& keys) {
     if (std::find(unique.begin(), unique.end(), narrow) == unique.end()) unique.push_back(narrow);
   }
   return unique;
+}
+
+std::vector<float> alibi_slopes(std::int64_t n_heads, double bias_max) {
+  std::int64_t n = 1;
+  while (n < n_heads) n *= 2;
+  const auto slope = [&](std::int64_t i) {
+    return static_cast<float>(
+        std::exp2(-bias_max * static_cast<double>(i + 1) / static_cast<double>(n)));
+  };
+  std::vector<float> slopes;
+  if (n == n_heads) {
+    for (std::int64_t i = 0; i < n; ++i) slopes.push_back(slope(i));
+    return slopes;
+  }
+  for (std::int64_t i = 1; i < n; i += 2) slopes.push_back(slope(i));
+  for (std::int64_t i = 0; i < n; i += 2) slopes.push_back(slope(i));
+  slopes.resize(static_cast<std::size_t>(n_heads));
+  return slopes;
 }
 
 }  // namespace kvbench

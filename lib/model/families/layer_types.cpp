@@ -33,6 +33,16 @@ std::optional<std::vector<bool>> read_layer_types(const JsonReader& keys, std::i
 
 }  // namespace
 
+void read_sliding_pattern(const JsonReader& keys, std::optional<std::int64_t> window,
+                          std::int64_t pattern, ModelConfig& config) {
+  const auto listed = read_layer_types(keys, config.n_layers);
+  for (std::int64_t layer = 0; layer < config.n_layers; ++layer) {
+    const auto at = static_cast<std::size_t>(layer);
+    const bool slides = listed ? (*listed)[at] : (layer + 1) % pattern != 0;
+    config.sliding_windows[at] = slides ? window : std::nullopt;
+  }
+}
+
 void read_upper_sliding_layers(const JsonReader& keys, ModelConfig& config) {
   constexpr std::int64_t kDefaultWindow = 4096;
   constexpr std::int64_t kDefaultFirstLayer = 28;

@@ -15,7 +15,7 @@ void read_config(const JsonReader& keys, ModelConfig& config) {
   refuse_setting(keys, "mlp_bias");
   config.qkv_bias = keys.optional_bool("attention_bias").value_or(false);
   config.o_bias = config.qkv_bias;
-  config.qk_norm = true;
+  config.qk_norm = QkNorm::head;
   read_upper_sliding_layers(keys, config);
   read_rope(keys, 10000.0, config);
 }

@@ -43,18 +43,32 @@ void check_rope(const kvbench::RopeConfig& rope, const json& expected) {
   }
 }
 
+void check_dtype(const ModelConfig& found, const json& expected) {
+  if (expected.is_null()) {
+    CHECK_FALSE(found.declared_dtype.has_value());
+  } else {
+    CHECK(found.declared_dtype == (expected == "torch.float16" ? DType::f16 : DType::bf16));
+  }
+}
+
 void check_resolved(const ModelConfig& found, const json& expected) {
   CHECK(found.n_heads == expected.at("num_attention_heads").get<std::int64_t>());
-  CHECK(found.n_kv_heads == expected.at("num_key_value_heads").get<std::int64_t>());
-  if (expected.contains("head_dim")) {
+  if (expected.contains("num_key_value_heads")) {
+    CHECK(found.n_kv_heads == expected.at("num_key_value_heads").get<std::int64_t>());
+  }
+  if (!expected.value("head_dim", json()).is_null()) {
     CHECK(found.head_dim == expected.at("head_dim").get<std::int64_t>());
   }
-  CHECK(found.max_positions == expected.at("max_position_embeddings").get<std::int64_t>());
+  CHECK(found.max_positions == expected.value("max_position_embeddings", std::int64_t{2048}));
   CHECK(found.tie_word_embeddings == expected.at("tie_word_embeddings").get<bool>());
   CHECK(found.stop_ids == as_ids(expected.at("eos_token_id")));
-  CHECK(found.bos_id.value_or(-1) == expected.at("bos_token_id").get<std::int32_t>());
-  CHECK(found.declared_dtype == DType::bf16);
-  check_rope(found.rope, expected.at("rope_parameters"));
+  const json& bos = expected.at("bos_token_id");
+  CHECK(found.bos_id == (bos.is_null() ? std::nullopt : std::optional(bos.get<std::int32_t>())));
+  check_dtype(found, expected.at("dtype"));
+  if (expected.contains("layer_norm_eps")) {
+    CHECK(found.norm_eps == expected.at("layer_norm_eps").get<double>());
+  }
+  if (expected.contains("rope_parameters")) check_rope(found.rope, expected.at("rope_parameters"));
   if (expected.contains("n_sliding")) {
     std::int64_t n_sliding = 0;
     for (const auto& window : found.sliding_windows) n_sliding += window.has_value() ? 1 : 0;
@@ -280,10 +294,10 @@ TEST_CASE("biases and head norms of each family") {
   const ModelConfig qwen2 = resolve(kvbench::test::tiny_config("qwen2_flag_false"));
   CHECK(qwen2.qkv_bias);
   CHECK_FALSE(qwen2.o_bias);
-  CHECK_FALSE(qwen2.qk_norm);
+  CHECK(qwen2.qk_norm == kvbench::QkNorm::none);
   const ModelConfig qwen3 = resolve(kvbench::test::tiny_config("qwen3"));
   CHECK_FALSE(qwen3.qkv_bias);
-  CHECK(qwen3.qk_norm);
+  CHECK(qwen3.qk_norm == kvbench::QkNorm::head);
   CHECK(resolve(with(tiny_llama(), {{"hidden_act", "gelu_new"}})).activation ==
         kvbench::Activation::gelu_tanh);
 }

@@ -76,39 +76,109 @@ TEST_CASE("tensors land in their places with their shapes") {
   CHECK(tensors.embedding.shape == Shape{32, 16});
   CHECK(tensors.lm_head.data == checkpoint.require("lm_head.weight").data);
   CHECK_FALSE(tensors.lm_head_is_embedding);
-  CHECK(tensors.final_norm.data == checkpoint.require("model.norm.weight").data);
+  CHECK(tensors.final_norm.weight.value().data == checkpoint.require("model.norm.weight").data);
   REQUIRE(tensors.layers.size() == 2);
   const kvbench::LayerTensors& layer = tensors.layers[1];
   const auto data = [&](const std::string& name) {
     return checkpoint.require("model.layers.1." + name + ".weight").data;
   };
-  CHECK(layer.input_norm.data == data("input_layernorm"));
-  CHECK(layer.post_norm.data == data("post_attention_layernorm"));
-  CHECK(layer.q.data == data("self_attn.q_proj"));
-  CHECK(layer.k.data == data("self_attn.k_proj"));
-  CHECK(layer.v.data == data("self_attn.v_proj"));
-  CHECK(layer.o.data == data("self_attn.o_proj"));
-  CHECK(layer.gate.data == data("mlp.gate_proj"));
-  CHECK(layer.up.data == data("mlp.up_proj"));
-  CHECK(layer.down.data == data("mlp.down_proj"));
-  CHECK_FALSE(layer.q_bias.has_value());
+  CHECK(layer.input_norm.weight.value().data == data("input_layernorm"));
+  CHECK(layer.mlp_norm.weight.value().data == data("post_attention_layernorm"));
+  REQUIRE(layer.qkv.blocks.size() == 3);
+  CHECK(layer.qkv.blocks[0].data == data("self_attn.q_proj"));
+  CHECK(layer.qkv.blocks[1].data == data("self_attn.k_proj"));
+  CHECK(layer.qkv.blocks[2].data == data("self_attn.v_proj"));
+  CHECK(layer.o.blocks.at(0).data == data("self_attn.o_proj"));
+  REQUIRE(layer.gate_up.blocks.size() == 2);
+  CHECK(layer.gate_up.blocks[0].data == data("mlp.gate_proj"));
+  CHECK(layer.gate_up.blocks[1].data == data("mlp.up_proj"));
+  CHECK(layer.down.blocks.at(0).data == data("mlp.down_proj"));
+  CHECK(layer.qkv.biases.empty());
+  CHECK_FALSE(layer.attention_output_norm.weight.has_value());
+  CHECK_FALSE(layer.router.present());
   CHECK_FALSE(layer.q_norm.has_value());
 }
 
 TEST_CASE("biases and head norms are there exactly when the config has them") {
   const Checkpoint biased = Checkpoint::open(tiny_model("llama_attnbias"));
   const kvbench::LayerTensors llama = collect(tiny_model("llama_attnbias"), biased).layers[0];
-  CHECK(llama.k_bias.value().data == biased.require("model.layers.0.self_attn.k_proj.bias").data);
-  CHECK(llama.o_bias.value().shape == Shape{16});
+  CHECK(llama.qkv.biases.at(1).data == biased.require("model.layers.0.self_attn.k_proj.bias").data);
+  CHECK(llama.o.biases.at(0).shape == Shape{16});
   const Checkpoint qwen2_file = Checkpoint::open(tiny_model("qwen2_flag_false"));
   const kvbench::LayerTensors qwen2 = collect(tiny_model("qwen2_flag_false"), qwen2_file).layers[0];
-  CHECK(qwen2.v_bias.has_value());
-  CHECK_FALSE(qwen2.o_bias.has_value());
+  CHECK(qwen2.qkv.biases.size() == 3);
+  CHECK(qwen2.o.biases.empty());
   const Checkpoint qwen3_file = Checkpoint::open(tiny_model("qwen3"));
   const kvbench::LayerTensors qwen3 = collect(tiny_model("qwen3"), qwen3_file).layers[0];
   CHECK(qwen3.q_norm.value().shape == Shape{8});
-  CHECK(qwen3.q.shape == Shape{32, 16});
-  CHECK(qwen3.o.shape == Shape{16, 32});
+  CHECK(qwen3.qkv.blocks.at(0).shape == Shape{32, 16});
+  CHECK(qwen3.o.blocks.at(0).shape == Shape{16, 32});
+}
+
+TEST_CASE("fused rows are taken apart into q, k and v") {
+  const auto layer_of = [](const char* name, const Checkpoint& file) {
+    return collect(tiny_model(name), file).layers[1];
+  };
+  constexpr std::int64_t kRowBytes = 24 * 4;
+  // Two groups of three query heads of 4 dims: q q q k v, q q q k v.
+  const Checkpoint falcon_file = Checkpoint::open(tiny_model("falcon_newdec"));
+  const auto falcon = layer_of("falcon_newdec", falcon_file);
+  const std::byte* fused =
+      falcon_file.require("transformer.h.1.self_attention.query_key_value.weight").data;
+  REQUIRE(falcon.qkv.blocks.size() == 6);
+  const std::vector<std::int64_t> first_rows{0, 20, 12, 32, 16, 36};
+  for (std::size_t i = 0; i < first_rows.size(); ++i) {
+    CHECK(falcon.qkv.blocks[i].data == fused + first_rows[i] * kRowBytes);
+    CHECK(falcon.qkv.blocks[i].shape == Shape{i < 2 ? 12 : 4, 24});
+  }
+  CHECK(falcon.mlp_norm.weight.value().data ==
+        falcon_file.require("transformer.h.1.ln_mlp.weight").data);
+  // One KV head: nothing to reorder. One norm for attention and MLP.
+  const Checkpoint mqa_file = Checkpoint::open(tiny_model("falcon_mqa"));
+  const auto mqa = layer_of("falcon_mqa", mqa_file);
+  CHECK(mqa.qkv.blocks[0].shape == Shape{24, 24});
+  CHECK(mqa.qkv.blocks[2].data == mqa.qkv.blocks[0].data + 28 * kRowBytes);
+  CHECK_FALSE(mqa.mlp_norm.weight.has_value());
+  // Per head of 8 dims q, k, v; the biases go with the rows.
+  const Checkpoint neox_file = Checkpoint::open(tiny_model("neox_parallel"));
+  const auto neox = layer_of("neox_parallel", neox_file);
+  const std::byte* biases =
+      neox_file.require("gpt_neox.layers.1.attention.query_key_value.bias").data;
+  REQUIRE(neox.qkv.biases.size() == 12);
+  CHECK(neox.qkv.biases[1].data == biases + 24 * 4);
+  CHECK(neox.qkv.biases[4].data == biases + 8 * 4);
+  CHECK(neox.qkv.biases[11].data == biases + (3 * 24 + 16) * 4);
+}
+
+TEST_CASE("experts: one tensor for all, or tensors for each") {
+  const Checkpoint fused_file = Checkpoint::open(tiny_model("mixtral"));
+  const auto fused = collect(tiny_model("mixtral"), fused_file).layers[0];
+  REQUIRE(fused.experts.size() == 4);
+  CHECK(fused.router.blocks.at(0).shape == Shape{4, 16});
+  CHECK(fused.experts[2].gate_up.blocks.at(0).shape == Shape{48, 16});
+  CHECK(fused.experts[2].gate_up.blocks.at(0).data ==
+        fused_file.require("model.layers.0.mlp.experts.gate_up_proj").data + 2 * 48 * 16 * 4);
+  CHECK(fused.experts[3].down.blocks.at(0).shape == Shape{16, 24});
+  CHECK_FALSE(fused.gate_up.present());
+
+  std::vector<OwnedTensor> tensors = tiny_tensors("mixtral");
+  std::erase_if(tensors, [](const OwnedTensor& t) { return contains(t.name, "mlp."); });
+  for (const std::string layer : {"0", "1"}) {
+    const std::string block = "model.layers." + layer + ".block_sparse_moe.";
+    tensors.push_back(zeros(block + "gate.weight", DType::f32, {4, 16}));
+    for (const std::string expert : {"0", "1", "2", "3"}) {
+      const std::string name = block + "experts." + expert;
+      tensors.push_back(zeros(name + ".w1.weight", DType::f32, {24, 16}));
+      tensors.push_back(zeros(name + ".w2.weight", DType::f32, {16, 24}));
+      tensors.push_back(zeros(name + ".w3.weight", DType::f32, {24, 16}));
+    }
+  }
+  const json config = kvbench::test::tiny_config("mixtral");
+  CHECK(error_with(config, tensors) == "no error");
+  std::erase_if(tensors, [](const OwnedTensor& t) {
+    return contains(t.name, "0.block_sparse_moe.experts.3.w2");
+  });
+  CHECK(contains(error_with(config, tensors), "block_sparse_moe.experts.3.w2.weight is missing"));
 }
 
 TEST_CASE("tied embeddings: absent, equal and other lm_head") {

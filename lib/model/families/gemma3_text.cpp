@@ -1,0 +1,33 @@
+// Gemma 3, text: norms on the heads of q and k; five of six layers slide, with a rotary base of
+// their own.
+#include <array>
+
+#include "model/families/gemma_keys.hpp"
+#include "model/families/rope_keys.hpp"
+
+namespace kvbench {
+namespace {
+
+constexpr std::array<std::string_view, 1> kArchitectures{"Gemma3ForCausalLM"};
+
+void read_config(const JsonReader& keys, ModelConfig& config) {
+  read_gemma_keys(keys, 131072, 0.0, 0.0, config);
+  config.qk_norm = QkNorm::head;
+  const auto pattern = keys.optional_int("sliding_window_pattern", 1, 10'000).value_or(6);
+  read_sliding_pattern(keys, read_sliding_window(keys, 4096), pattern, config);
+  read_rope_by_layer_kind(keys, {.theta = 1e6},
+                          {.theta = 10000.0, .theta_key = "rope_local_base_freq"}, config);
+}
+
+}  // namespace
+
+FamilySpec gemma3_text_family() {
+  return {.model_type = "gemma3_text",
+          .summary = "Gemma 3, text; local layers with a rotary base of their own",
+          .architectures = kArchitectures,
+          .read_config = read_config,
+          .tensors = gemma_tensors(),
+          .harmless_endings = kSavedBuffers};
+}
+
+}  // namespace kvbench

@@ -1,0 +1,25 @@
+// What Gemma 2 and Gemma 3 share: tensor names, norms before and after both halves of a block
+// (their weights stored less one), scaled embeddings, the attention's own scale, soft caps.
+#pragma once
+
+#include "model/families/family_keys.hpp"
+
+namespace kvbench {
+
+inline constexpr TensorPatterns gemma_tensors() {
+  TensorPatterns names = kLlamaTensors;
+  names.attention_output_norm = "model.layers.{}.post_attention_layernorm.weight";
+  names.mlp_norm = "model.layers.{}.pre_feedforward_layernorm.weight";
+  names.mlp_output_norm = "model.layers.{}.post_feedforward_layernorm.weight";
+  return names;
+}
+
+inline constexpr std::array<std::string_view, 6> kGemmaHandled{
+    "attn_logit_softcapping", "final_logit_softcapping", "query_pre_attn_scalar",
+    "sliding_window_pattern", "rope_local_base_freq",    "use_bidirectional_attention"};
+
+// Everything but windows and rotary settings. The caps are those of an absent key; 0: none.
+void read_gemma_keys(const JsonReader& keys, std::int64_t max_positions, double attention_cap,
+                     double logit_cap, ModelConfig& config);
+
+}  // namespace kvbench
