@@ -54,6 +54,18 @@ Json registries() {
           {"ppl protocols", named_rows(ppl_protocols())}};
 }
 
+// The table of model families in README.md.
+void print_family_table() {
+  fmt::print("| model_type | models | cache per 1K tokens, bf16 |\n|---|---|---|\n");
+  for (const FamilySpec& family : families()) {
+    constexpr std::int64_t kTokens = 1024;
+    constexpr std::int64_t kMebibyte = 1024 * 1024;
+    const std::int64_t bytes = kTokens * family.example.kv_bytes_per_token(2);
+    fmt::print("| `{}` | {} | {}: {} MiB |\n", family.model_type, family.summary,
+               family.example.name, bytes / kMebibyte);
+  }
+}
+
 void print_text(const Json& all) {
   for (const auto& [title, rows] : all.items()) {
     fmt::print("{}\n", title);
@@ -80,8 +92,14 @@ void add_list_command(CLI::App& app) {
       app.add_subcommand("list", "Policies, model families, backends, data formats, protocols");
   const auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "Print one JSON document");
+  const auto family_table = std::make_shared<bool>(false);
+  command->add_flag("--family-table", *family_table, "Print the model families as Markdown");
   command->footer("Examples:\n  kvbench list\n  kvbench list --json");
-  command->callback([json] {
+  command->callback([json, family_table] {
+    if (*family_table) {
+      print_family_table();
+      return;
+    }
     const Json all = registries();
     if (*json) {
       fmt::print("{}\n", all.dump(1));

@@ -49,9 +49,23 @@ struct Renaming {
   std::string_view ours, theirs;
 };
 
+// A published model of a family, for tables that compare the sizes of caches.
+struct KnownModel {
+  std::string_view name;
+  std::int64_t n_layers;
+  std::int64_t n_kv_heads;
+  std::int64_t head_dim;
+
+  // Bytes of the keys and values of one token, each number in `bytes_per_number`.
+  std::int64_t kv_bytes_per_token(std::int64_t bytes_per_number) const {
+    return 2 * n_layers * n_kv_heads * head_dim * bytes_per_number;
+  }
+};
+
 struct FamilySpec {
-  std::string_view model_type;                      // config.json's "model_type"
-  std::string_view summary;                         // one line for help and listings
+  std::string_view model_type;  // config.json's "model_type"
+  std::string_view summary;     // one line for help and listings
+  KnownModel example;
   std::span<const std::string_view> architectures;  // first one: the family's own
   // Fills every field of the config but model_type and architecture from config.json.
   void (*read_config)(const JsonReader& keys, ModelConfig& config);

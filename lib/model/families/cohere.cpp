@@ -44,6 +44,7 @@ void read_config(const JsonReader& keys, ModelConfig& config) {
 FamilySpec cohere_family() {
   return {.model_type = "cohere",
           .summary = "Command-R and Command-R+; parallel block, scaled logits",
+          .example = {"Command-R 35B", 40, 64, 128},
           .architectures = kArchitectures,
           .read_config = read_config,
           .tensors = tensors(),

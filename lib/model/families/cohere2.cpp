@@ -53,6 +53,7 @@ void read_config(const JsonReader& keys, ModelConfig& config) {
 FamilySpec cohere2_family() {
   return {.model_type = "cohere2",
           .summary = "Command R7B and Command A; local layers with RoPE, global ones without",
+          .example = {"Command R7B", 32, 8, 128},
           .architectures = kArchitectures,
           .read_config = read_config,
           .tensors = tensors(),

@@ -104,6 +104,7 @@ void read_config(const JsonReader& keys, ModelConfig& config) {
 FamilySpec falcon_family() {
   return {.model_type = "falcon",
           .summary = "Falcon 7B, 40B, 180B, 2-11B and RefinedWeb; fused qkv, RoPE or ALiBi",
+          .example = {"Falcon 7B", 32, 1, 64},
           .architectures = kArchitectures,
           .read_config = read_config,
           .tensors = kTensors,

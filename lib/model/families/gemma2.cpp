@@ -22,6 +22,7 @@ void read_config(const JsonReader& keys, ModelConfig& config) {
 FamilySpec gemma2_family() {
   return {.model_type = "gemma2",
           .summary = "Gemma 2; soft caps, every other layer local",
+          .example = {"Gemma 2 9B", 42, 8, 256},
           .architectures = kArchitectures,
           .read_config = read_config,
           .tensors = gemma_tensors(),

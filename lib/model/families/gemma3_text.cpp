@@ -24,6 +24,7 @@ void read_config(const JsonReader& keys, ModelConfig& config) {
 FamilySpec gemma3_text_family() {
   return {.model_type = "gemma3_text",
           .summary = "Gemma 3, text; local layers with a rotary base of their own",
+          .example = {"Gemma 3 1B", 26, 1, 256},
           .architectures = kArchitectures,
           .read_config = read_config,
           .tensors = gemma_tensors(),

@@ -56,6 +56,7 @@ void read_config(const JsonReader& keys, ModelConfig& config) {
 FamilySpec gpt2_family() {
   return {.model_type = "gpt2",
           .summary = "GPT-2; learned positions, as many as the model was trained with",
+          .example = {"GPT-2 124M", 12, 12, 64},
           .architectures = kArchitectures,
           .read_config = read_config,
           .tensors = kTensors,

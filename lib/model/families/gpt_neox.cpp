@@ -51,6 +51,7 @@ void read_config(const JsonReader& keys, ModelConfig& config) {
 FamilySpec gpt_neox_family() {
   return {.model_type = "gpt_neox",
           .summary = "GPT-NeoX and Pythia; partial rotary, parallel residual",
+          .example = {"Pythia 6.9B", 32, 32, 128},
           .architectures = kArchitectures,
           .read_config = read_config,
           .tensors = kTensors,

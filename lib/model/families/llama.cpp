@@ -28,7 +28,8 @@ void read_config(const JsonReader& keys, ModelConfig& config) {
 
 FamilySpec llama_family() {
   return {.model_type = "llama",
-          .summary = "Llama 1 to 3 and models of the same architecture",
+          .summary = "Llama 1 to 3, LWM, SmolLM2 and others of the same architecture",
+          .example = {"Llama 3.1 8B", 32, 8, 128},
           .architectures = kArchitectures,
           .read_config = read_config,
           .tensors = kLlamaTensors,

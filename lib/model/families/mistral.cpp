@@ -31,6 +31,7 @@ void read_config(const JsonReader& keys, ModelConfig& config) {
 FamilySpec mistral_family() {
   return {.model_type = "mistral",
           .summary = "Mistral 7B, Nemo and relatives; sliding window unless it is null",
+          .example = {"Mistral 7B", 32, 8, 128},
           .architectures = kArchitectures,
           .read_config = read_config,
           .tensors = kLlamaTensors,

@@ -55,6 +55,7 @@ void read_config(const JsonReader& keys, ModelConfig& config) {
 FamilySpec mixtral_family() {
   return {.model_type = "mixtral",
           .summary = "Mixtral 8x7B and 8x22B; a router and experts",
+          .example = {"Mixtral 8x7B", 32, 8, 128},
           .architectures = kArchitectures,
           .read_config = read_config,
           .tensors = tensors(),

@@ -86,6 +86,7 @@ void read_config(const JsonReader& keys, ModelConfig& config) {
 FamilySpec mpt_family() {
   return {.model_type = "mpt",
           .summary = "MPT 7B and 30B; ALiBi",
+          .example = {"MPT 7B", 32, 32, 128},
           .architectures = kArchitectures,
           .read_config = read_config,
           .tensors = kTensors,

@@ -34,6 +34,7 @@ void read_config(const JsonReader& keys, ModelConfig& config) {
 FamilySpec olmo2_family() {
   return {.model_type = "olmo2",
           .summary = "OLMo 2; norms on the outputs and over all of q and k",
+          .example = {"OLMo 2 7B", 32, 32, 128},
           .architectures = kArchitectures,
           .read_config = read_config,
           .tensors = tensors(),

@@ -37,6 +37,7 @@ void read_config(const JsonReader& keys, ModelConfig& config) {
 FamilySpec phi3_family() {
   return {.model_type = "phi3",
           .summary = "Phi-3, Phi-3.5 and Phi-4-mini; fused matrices, longrope",
+          .example = {"Phi-3.5 mini", 32, 32, 96},
           .architectures = kArchitectures,
           .read_config = read_config,
           .tensors = tensors(),

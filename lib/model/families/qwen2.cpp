@@ -22,6 +22,7 @@ void read_config(const JsonReader& keys, ModelConfig& config) {
 FamilySpec qwen2_family() {
   return {.model_type = "qwen2",
           .summary = "Qwen2 and Qwen2.5; biases on q, k and v",
+          .example = {"Qwen2.5 7B", 28, 4, 128},
           .architectures = kArchitectures,
           .read_config = read_config,
           .tensors = kLlamaTensors,

@@ -25,6 +25,7 @@ void read_config(const JsonReader& keys, ModelConfig& config) {
 FamilySpec qwen3_family() {
   return {.model_type = "qwen3",
           .summary = "Qwen3, dense; RMSNorm on the heads of q and k",
+          .example = {"Qwen3 8B", 36, 8, 128},
           .architectures = kArchitectures,
           .read_config = read_config,
           .tensors = kLlamaTensors,

@@ -59,6 +59,7 @@ void read_config(const JsonReader& keys, ModelConfig& config) {
 FamilySpec smollm3_family() {
   return {.model_type = "smollm3",
           .summary = "SmolLM3; every fourth layer without RoPE",
+          .example = {"SmolLM3 3B", 36, 4, 128},
           .architectures = kArchitectures,
           .read_config = read_config,
           .tensors = kLlamaTensors,
