@@ -44,12 +44,31 @@ Json describe_rope(const RopeConfig& rope) {
     json["low_freq_factor"] = rope.low_freq_factor;
     json["high_freq_factor"] = rope.high_freq_factor;
   }
+  if (rope.type == RopeType::longrope) {
+    json["short_factor"] = rope.short_factors;
+    json["long_factor"] = rope.long_factors;
+  }
   if (rope.type == RopeType::yarn) {
     json["beta_fast"] = rope.beta_fast;
     json["beta_slow"] = rope.beta_slow;
     json["truncate"] = rope.truncate;
   }
   return json;
+}
+
+// The rotary settings of the layers that slide, where they have their own, or of the others.
+Json describe_layer_rope(const ModelConfig& config, bool sliding) {
+  if (config.positions != PositionKind::rotary) return nullptr;
+  if (!sliding) return describe_rope(config.rope);
+  return config.sliding_rope ? describe_rope(*config.sliding_rope) : Json(nullptr);
+}
+
+Json unrotated_layers(const ModelConfig& config) {
+  Json layers = Json::array();
+  for (std::int64_t layer = 0; layer < config.n_layers; ++layer) {
+    if (config.rope_of(layer) == nullptr) layers.push_back(layer);
+  }
+  return layers;
 }
 
 Json describe_config(const ModelConfig& config) {
@@ -82,7 +101,12 @@ Json describe_config(const ModelConfig& config) {
           {"tie_word_embeddings", config.tie_word_embeddings},
           {"sliding_window", null_or(window)},
           {"sliding_layers", sliding_layers},
-          {"rope_parameters", describe_rope(config.rope)},
+          {"positions", position_kind_name(config.positions)},
+          {"rope_parameters", describe_layer_rope(config, false)},
+          {"sliding_rope_parameters", describe_layer_rope(config, true)},
+          {"unrotated_layers", unrotated_layers(config)},
+          {"num_experts", config.n_experts},
+          {"logit_scale", config.logit_scale},
           {"bos_token_id", null_or(config.bos_id)},
           {"eos_token_id", config.stop_ids},
           {"declared_dtype", dtype}};
@@ -150,6 +174,10 @@ void inspect_file(const InspectRequest& request, Json& report) {
 
 void add_config(const ModelConfig& config, const InspectRequest& request, Json& report) {
   report["config"] = describe_config(config);
+  if (request.rope && config.positions != PositionKind::rotary) {
+    data_error("{}: this {} model has no rotary frequencies: its positions are of the kind {}",
+               request.path.string(), config.model_type, position_kind_name(config.positions));
+  }
   if (request.rope) report["rope"] = describe_frequencies(config, request.rope_length);
   report["kv_bytes_per_token"] = {{"bf16", config.kv_bytes_per_token(DType::bf16)},
                                   {"f32", config.kv_bytes_per_token(DType::f32)}};

@@ -71,6 +71,18 @@ std::string_view activation_name(Activation activation) {
   throw InternalError("an activation without a name");
 }
 
+std::string_view position_kind_name(PositionKind kind) {
+  switch (kind) {
+    case PositionKind::rotary:
+      return "rotary";
+    case PositionKind::alibi:
+      return "alibi";
+    case PositionKind::table:
+      return "table";
+  }
+  throw InternalError("a position kind without a name");
+}
+
 ModelConfig read_model_config(const std::filesystem::path& directory) {
   const std::filesystem::path path = directory / "config.json";
   const nlohmann::json document = read_json_file(path);

@@ -108,6 +108,7 @@ struct ModelConfig {
 };
 
 std::string_view activation_name(Activation activation);
+std::string_view position_kind_name(PositionKind kind);
 
 // Reads DIRECTORY/config.json and, where it exists, generation_config.json (whose stop ids win).
 // An unknown family, a missing or mistyped key, sizes that do not fit together, and settings that

@@ -9,8 +9,8 @@ namespace kvbench {
 namespace {
 
 constexpr std::array<std::string_view, 1> kArchitectures{"Cohere2ForCausalLM"};
-constexpr std::array<std::string_view, 3> kHandled{"logit_scale", "use_parallel_block",
-                                                   "sliding_window_pattern"};
+constexpr std::array<std::string_view, 4> kHandled{
+    "logit_scale", "use_parallel_block", "_sliding_window_pattern", "sliding_window_pattern"};
 
 constexpr TensorPatterns tensors() {
   TensorPatterns names = kLlamaTensors;
@@ -39,8 +39,7 @@ void read_config(const JsonReader& keys, ModelConfig& config) {
   config.qkv_bias = keys.optional_bool("attention_bias").value_or(false);
   config.o_bias = config.qkv_bias;
   config.logit_scale = keys.optional_double("logit_scale", 1e-9, 1e9).value_or(0.0625);
-  const auto pattern = keys.optional_int("sliding_window_pattern", 1, 10'000).value_or(4);
-  read_sliding_pattern(keys, read_sliding_window(keys, 4096), pattern, config);
+  read_sliding_pattern(keys, read_sliding_window(keys, 4096), 4, config);
   for (const auto& window : config.sliding_windows) {
     config.unrotated.push_back(!window.has_value());
   }

@@ -62,10 +62,10 @@ void refuse_unhandled(const JsonReader& keys, std::span<const std::string_view> 
 // sliding_window of every layer: absent means `when_absent`, null means none.
 std::optional<std::int64_t> read_sliding_window(const JsonReader& keys,
                                                 std::optional<std::int64_t> when_absent);
-// Of every `pattern`-th layer that all others slide, unless "layer_types" decides; nothing slides
-// without a window.
+// All layers slide but every n-th one, unless "layer_types" decides; nothing slides without a
+// window. n is "sliding_window_pattern", with or without a leading underscore, or the default.
 void read_sliding_pattern(const JsonReader& keys, std::optional<std::int64_t> window,
-                          std::int64_t pattern, ModelConfig& config);
+                          std::int64_t default_pattern, ModelConfig& config);
 // Qwen's rule: where use_sliding_window is set, the layers from max_window_layers on slide;
 // "layer_types", where given, decides instead.
 void read_upper_sliding_layers(const JsonReader& keys, ModelConfig& config);

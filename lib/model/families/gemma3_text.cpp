@@ -13,8 +13,7 @@ constexpr std::array<std::string_view, 1> kArchitectures{"Gemma3ForCausalLM"};
 void read_config(const JsonReader& keys, ModelConfig& config) {
   read_gemma_keys(keys, 131072, 0.0, 0.0, config);
   config.qk_norm = QkNorm::head;
-  const auto pattern = keys.optional_int("sliding_window_pattern", 1, 10'000).value_or(6);
-  read_sliding_pattern(keys, read_sliding_window(keys, 4096), pattern, config);
+  read_sliding_pattern(keys, read_sliding_window(keys, 4096), 6, config);
   read_rope_by_layer_kind(keys, {.theta = 1e6},
                           {.theta = 10000.0, .theta_key = "rope_local_base_freq"}, config);
 }

@@ -14,9 +14,10 @@ inline constexpr TensorPatterns gemma_tensors() {
   return names;
 }
 
-inline constexpr std::array<std::string_view, 6> kGemmaHandled{
-    "attn_logit_softcapping", "final_logit_softcapping", "query_pre_attn_scalar",
-    "sliding_window_pattern", "rope_local_base_freq",    "use_bidirectional_attention"};
+inline constexpr std::array<std::string_view, 7> kGemmaHandled{
+    "attn_logit_softcapping",     "final_logit_softcapping", "query_pre_attn_scalar",
+    "sliding_window_pattern",     "_sliding_window_pattern", "rope_local_base_freq",
+    "use_bidirectional_attention"};
 
 // Everything but windows and rotary settings. The caps are those of an absent key; 0: none.
 void read_gemma_keys(const JsonReader& keys, std::int64_t max_positions, double attention_cap,

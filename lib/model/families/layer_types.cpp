@@ -34,7 +34,12 @@ std::optional<std::vector<bool>> read_layer_types(const JsonReader& keys, std::i
 }  // namespace
 
 void read_sliding_pattern(const JsonReader& keys, std::optional<std::int64_t> window,
-                          std::int64_t pattern, ModelConfig& config) {
+                          std::int64_t default_pattern, ModelConfig& config) {
+  constexpr std::int64_t kMaxPattern = 10'000;
+  std::int64_t pattern = default_pattern;
+  for (const char* key : {"_sliding_window_pattern", "sliding_window_pattern"}) {
+    pattern = keys.optional_int(key, 1, kMaxPattern).value_or(pattern);
+  }
   const auto listed = read_layer_types(keys, config.n_layers);
   for (std::int64_t layer = 0; layer < config.n_layers; ++layer) {
     const auto at = static_cast<std::size_t>(layer);

@@ -9,8 +9,8 @@ namespace kvbench {
 namespace {
 
 constexpr std::array<std::string_view, 2> kArchitectures{"MptForCausalLM", "MPTForCausalLM"};
-constexpr std::array<std::string_view, 4> kHandledAttention{"alibi", "alibi_bias_max", "attn_type",
-                                                            "clip_qkv"};
+constexpr std::array<std::string_view, 5> kHandledAttention{"alibi", "alibi_bias_max", "attn_type",
+                                                            "softmax_scale", "clip_qkv"};
 
 constexpr TensorPatterns kTensors{
     .embedding = "transformer.wte.weight",
@@ -46,6 +46,8 @@ void read_attention(const JsonReader& keys, ModelConfig& config) {
   if (!keys.optional_bool("alibi").value_or(true)) {
     keys.fail("alibi", "is false, expected true: learned positions of this family are not known");
   }
+  config.attention_scale =
+      keys.optional_double("softmax_scale", 1e-9, 1e9).value_or(config.attention_scale);
   config.qkv_clip = keys.optional_double("clip_qkv", 0.0, 1e9).value_or(0.0);
   warn_ignored(keys, "alibi_bias_max", kAlibiBiasMax, config);
   config.positions = PositionKind::alibi;

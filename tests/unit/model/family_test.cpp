@@ -106,7 +106,6 @@ TEST_CASE("variants that a family does not have are refused by key") {
   refused("falcon_one_norm", "parallel_attn", false);
   refused("falcon_one_norm", "num_kv_heads", 4);
   refused("gemma3_text", "use_bidirectional_attention", true);
-  refused("gemma2", "sliding_window_pattern", 4);
   refused("cohere2", "use_parallel_block", false);
   refused("cohere2", "layer_types", {"full_attention"});
   refused("phi3", "partial_rotary_factor", 0.3);
@@ -157,6 +156,8 @@ TEST_CASE("Command-R: tied, scaled, neighbours rotate; local layers of its succe
   const ModelConfig r7b = resolve(with(family_config("cohere2"), {{"sliding_window_pattern", 2}}));
   CHECK(pattern(r7b) == "SFSF");
   CHECK(rotation(r7b) == "R-R-");
+  const json saved_later = with(family_config("cohere2"), {{"_sliding_window_pattern", 3}});
+  CHECK(pattern(resolve(saved_later)) == "SSFS");
 }
 
 TEST_CASE("GPT-NeoX: a quarter rotates unless the file says otherwise, in either schema") {
@@ -232,6 +233,10 @@ TEST_CASE("settings of MPT that the reference ignores are named in a warning") {
   REQUIRE(h6.warnings.size() == 1);
   CHECK(contains(h6.warnings[0], "expansion_ratio"));
   CHECK(h6.ffn_size == 96);
+  const ModelConfig scaled = resolve(with(
+      family_config("mpt_clip"), {{"attn_config", {{"softmax_scale", 0.3}, {"clip_qkv", 2.0}}}}));
+  CHECK(scaled.attention_scale == 0.3);
+  CHECK(scaled.qkv_clip == 2.0);
 }
 
 TEST_CASE("experts: the largest logits, equal ones by index, weights that sum to 1") {
