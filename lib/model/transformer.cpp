@@ -42,7 +42,7 @@ void Transformer::make_rotations() {
     rotation_of_layer_.push_back(rope == nullptr ? -1 : at);
     if (rope == nullptr || at < std::ssize(made)) continue;
     made.push_back(rope);
-    rotations_.emplace_back(Rotary(backend_, *rope));
+    rotations_.emplace_back(backend_, *rope);
   }
 }
 

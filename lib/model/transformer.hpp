@@ -68,7 +68,7 @@ class Transformer {
  private:
   // A rotary embedding, and the rows of its tables that a step needs.
   struct Rotation {
-    explicit Rotation(Rotary of) : rotary(of) {}
+    Rotation(Backend& backend, const RopeConfig& config) : rotary(backend, config) {}
     Rotary rotary;
     Rotary::Rows tokens, sinks, slots;
   };

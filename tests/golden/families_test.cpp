@@ -168,6 +168,23 @@ TEST_CASE("families: policies that look at attention run on all of them") {
   }
 }
 
+// Eight bits of mantissa in the products and in the cache, small models: near, not equal.
+TEST_CASE("families: bf16 stays near f32") {
+  for (const auto& model : all_families()) {
+    CAPTURE(model.filename().string());
+    TraceRequest request;
+    request.model = model.string();
+    request.ids = input_ids();
+    const Trace exact = run_trace(request);
+    request.dtype = DType::bf16;
+    request.kv_dtype = DType::bf16;
+    const Trace rounded = run_trace(request);
+    const double difference = test::largest_difference(rounded.nll, exact.nll);
+    CHECK(difference > 0.0);
+    CHECK(difference < 0.3);
+  }
+}
+
 TEST_CASE("learned positions: no renumbering, and no more of them than the model has") {
   const std::string renumbered =
       test::error_text<ConfigError>([] { run(folder("gpt2"), "sink2+6", 64); });
