@@ -51,6 +51,16 @@ TraceRequest resolve(const TraceOptions& options) {
   return request;
 }
 
+// Entries per head: [layer][kv_head].
+Json row_counts(const KeptPlaces& kept) {
+  Json counts = Json::array();
+  for (const auto& layer : kept) {
+    counts.push_back(Json::array());
+    for (const auto& places : layer) counts.back().push_back(places.size());
+  }
+  return counts;
+}
+
 Json to_json(const Trace& trace) {
   return {{"policy", trace.policy},
           {"ids", trace.ids},
@@ -58,11 +68,15 @@ Json to_json(const Trace& trace) {
           {"last_logits", trace.last_logits},
           {"generated", trace.generated},
           {"finish", trace.finish.empty() ? Json() : Json(trace.finish)},
+          {"rows_after_prompt", row_counts(trace.kept_after_prompt)},
+          {"rows", row_counts(trace.kept)},
+          {"kept_after_prompt", trace.kept_after_prompt},
           {"kept", trace.kept},
           {"kv_bytes_live", trace.kv_bytes_live},
           {"kv_bytes_allocated", trace.kv_bytes_allocated},
           {"kv_bytes_peak", trace.kv_bytes_peak},
           {"evicted", trace.evicted},
+          {"ties_at_cut", trace.ties_at_cut},
           {"warnings", trace.warnings}};
 }
 
@@ -122,10 +136,11 @@ void print_text(const Trace& trace) {
       fmt::print("layer {} kv head {} keeps {}: {}\n", layer, kv_head, places.size(), runs(places));
     }
   }
-  fmt::print("KV: {} live, {} allocated, {} live at most; {} entries evicted\n",
+  fmt::print("KV: {} live, {} allocated, {} live at most; {} entries evicted, {} of them tied\n",
              human_bytes(static_cast<double>(trace.kv_bytes_live)),
              human_bytes(static_cast<double>(trace.kv_bytes_allocated)),
-             human_bytes(static_cast<double>(trace.kv_bytes_peak)), trace.evicted);
+             human_bytes(static_cast<double>(trace.kv_bytes_peak)), trace.evicted,
+             trace.ties_at_cut);
   for (const std::string& warning : trace.warnings) fmt::print("warning: {}\n", warning);
 }
 

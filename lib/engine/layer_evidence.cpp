@@ -2,6 +2,7 @@
 #include "engine/layer_evidence.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "core/error.hpp"
@@ -17,18 +18,21 @@ void ensure(Backend& backend, Buffer& buffer, std::size_t bytes) {
 
 }  // namespace
 
-LayerEvidence::LayerEvidence(const ModelConfig& config, Backend& backend, KvCache& cache,
+LayerEvidence::LayerEvidence(const Model& model, Backend& backend, KvCache& cache,
                              const Transformer& transformer, const PolicyNeeds& needs)
-    : config_(config),
+    : model_(model),
       backend_(backend),
       cache_(cache),
       transformer_(transformer),
       needs_(needs),
-      recent_(static_cast<std::size_t>(config.n_layers)),
-      mass_(static_cast<std::size_t>(config.n_layers * config.n_kv_heads)),
-      moments_(static_cast<std::size_t>(config.n_layers)),
-      keys_(static_cast<std::size_t>(config.n_kv_heads)),
-      values_(static_cast<std::size_t>(config.n_kv_heads)) {
+      recent_(static_cast<std::size_t>(model.config().n_layers)),
+      mass_(static_cast<std::size_t>(model.config().n_layers * model.config().n_kv_heads)),
+      moments_(static_cast<std::size_t>(model.config().n_layers)),
+      keys_(static_cast<std::size_t>(model.config().n_kv_heads)),
+      values_(static_cast<std::size_t>(model.config().n_kv_heads)),
+      output_heads_(static_cast<std::size_t>(model.config().n_layers * model.config().n_heads)),
+      output_norms_(static_cast<std::size_t>(model.config().n_heads)) {
+  const ModelConfig& config = model.config();
   n_layers = config.n_layers;
   n_heads = config.n_heads;
   n_kv_heads = config.n_kv_heads;
@@ -136,6 +140,7 @@ void LayerEvidence::show(const LayerState& state, std::int64_t seen, std::int64_
   moments_finished_ = false;
   for (auto& rows : keys_) rows.clear();
   for (auto& rows : values_) rows.clear();
+  for (auto& norms : output_norms_) norms.clear();
 }
 
 void LayerEvidence::keep(std::int64_t of_layer, std::int64_t kv_head,
@@ -274,6 +279,48 @@ std::span<const float> LayerEvidence::values(std::int64_t kv_head) {
     read_rows(backend_, kv.values, kv.length, head_dim, attention_->kv_dtype, rows);
   }
   return rows;
+}
+
+const LinearWeight& LayerEvidence::output_head(std::int64_t head) {
+  auto& weight = output_heads_[static_cast<std::size_t>(layer * n_heads + head)];
+  if (!weight) {
+    const std::vector<float> columns = model_.output_columns(layer, head);
+    const TensorView part{reinterpret_cast<const std::byte*>(columns.data()), DType::f32,
+                          Shape{model_.config().hidden_size, head_dim}};
+    weight = backend_.make_linear({&part, 1}, {}, DType::f32);
+  }
+  return *weight;
+}
+
+std::span<const double> LayerEvidence::output_norms(std::int64_t head) {
+  constexpr std::int64_t kRows = 256;  // projected at a time: bounds memory
+  auto& norms = output_norms_[static_cast<std::size_t>(head)];
+  if (!norms.empty()) return norms;
+  const auto rows = values(head / group);
+  const std::int64_t hidden = model_.config().hidden_size;
+  ensure(backend_, projected_in_, static_cast<std::size_t>(kRows * head_dim) * sizeof(float));
+  ensure(backend_, projected_, static_cast<std::size_t>(kRows * hidden) * sizeof(float));
+  std::vector<float> host(static_cast<std::size_t>(kRows * hidden));
+  const std::int64_t entries = length(head / group);
+  for (std::int64_t first = 0; first < entries; first += kRows) {
+    const std::int64_t n = std::min(kRows, entries - first);
+    backend_.copy_in(projected_in_.as<void>(), rows.data() + first * head_dim,
+                     static_cast<std::size_t>(n * head_dim) * sizeof(float));
+    backend_.linear(output_head(head), {.x = projected_in_.as<void>(),
+                                        .y = projected_.as<float>(),
+                                        .n_rows = n,
+                                        .accumulate = false});
+    backend_.copy_out(host.data(), projected_.as<void>(),
+                      static_cast<std::size_t>(n * hidden) * sizeof(float));
+    for (std::int64_t row = 0; row < n; ++row) {
+      double norm = 0.0;
+      for (std::int64_t i = 0; i < hidden; ++i) {
+        norm += std::abs(static_cast<double>(host[static_cast<std::size_t>(row * hidden + i)]));
+      }
+      norms.push_back(norm);
+    }
+  }
+  return norms;
 }
 
 }  // namespace kvbench

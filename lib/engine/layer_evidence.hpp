@@ -3,13 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "backend/backend.hpp"
 #include "cache/kv_cache.hpp"
 #include "core/buffer.hpp"
-#include "model/model_config.hpp"
+#include "model/model.hpp"
 #include "model/rotary.hpp"
 #include "model/transformer.hpp"
 #include "policy/layer_view.hpp"
@@ -18,7 +19,7 @@ namespace kvbench {
 
 class LayerEvidence final : public LayerView {
  public:
-  LayerEvidence(const ModelConfig& config, Backend& backend, KvCache& cache,
+  LayerEvidence(const Model& model, Backend& backend, KvCache& cache,
                 const Transformer& transformer, const PolicyNeeds& needs);
 
   // A new sequence.
@@ -38,6 +39,7 @@ class LayerEvidence final : public LayerView {
   std::span<const double> query_covariance(std::int64_t head) override;
   std::span<const float> keys(std::int64_t kv_head) override;
   std::span<const float> values(std::int64_t kv_head) override;
+  std::span<const double> output_norms(std::int64_t head) override;
   std::span<const double> inv_freq() const override;
   bool rope_interleaved() const override;
 
@@ -61,8 +63,9 @@ class LayerEvidence final : public LayerView {
   void compute_window();
   void finish_moments();
   std::int64_t longest_head() const;
+  const LinearWeight& output_head(std::int64_t head);
 
-  const ModelConfig& config_;
+  const Model& model_;
   Backend& backend_;
   KvCache& cache_;
   const Transformer& transformer_;
@@ -84,6 +87,10 @@ class LayerEvidence final : public LayerView {
   std::vector<float> host_weights_;                // copy of weights_
   std::vector<float> host_queries_;                // one step's queries
   std::vector<std::vector<float>> keys_, values_;  // [n_kv_heads], of the layer shown
+  // The output projection's columns of each query head, prepared when first asked for.
+  std::vector<std::unique_ptr<LinearWeight>> output_heads_;  // [n_layers * n_heads]
+  std::vector<std::vector<double>> output_norms_;            // [n_heads], of the layer shown
+  Buffer projected_in_, projected_;                          // rows of values; [rows, hidden] f32
 };
 
 }  // namespace kvbench

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/error.hpp"
+#include "policy/scorer.hpp"
 
 namespace kvbench {
 namespace {
@@ -24,7 +25,8 @@ Session::Session(const Model& model, Backend& backend, EvictionPolicy& policy,
       options_(options),
       cache_(backend, cache_shape(model.config(), options.kv_dtype)),
       transformer_(model, backend, options.chunk),
-      evidence_(config_, backend, cache_, transformer_, traits_.needs),
+      evidence_(model, backend, cache_, transformer_, traits_.needs),
+      layer_capacity_(static_cast<std::size_t>(config_.n_layers), kUnlimited),
       keep_(static_cast<std::size_t>(config_.n_kv_heads)) {}
 
 // Selecting policies decide after each token of a stream; all others can take many at once.
@@ -45,6 +47,8 @@ void Session::begin(std::int64_t text_tokens) {
   decode_steps_ = 0;
   held_tokens_ = 0;
   recompute_dropped_ = 0;
+  ties_at_cut_ = 0;
+  share_capacity(text_tokens);
   tail_.clear();
   transformer_.set_text_length(std::max<std::int64_t>(text_tokens, 1));
   if (!traits_.kept && traits_.timing != EvictTiming::decode) return;
@@ -61,9 +65,11 @@ void Session::prefill(std::span<const std::int32_t> ids, std::span<const std::in
   in_prompt_ = true;
   const auto prompt = static_cast<std::int64_t>(ids.size());
   if (traits_.keep_share) {
-    const double share = *traits_.keep_share * static_cast<double>(prompt);
-    capacity_ = std::max<std::int64_t>(1, static_cast<std::int64_t>(share));
+    const std::int64_t counted = std::max<std::int64_t>(0, prompt - traits_.keep_beside);
+    capacity_ =
+        traits_.keep_beside + std::max<std::int64_t>(1, share_of(*traits_.keep_share, counted));
   }
+  share_capacity(traits_.timing == EvictTiming::prefill ? prompt : text_tokens_);
   const bool selects = !traits_.kept && !traits_.recompute_length;
   if (selects && traits_.timing != EvictTiming::chunked) cache_.reserve(prompt);
   run(ids, targets, nll);
@@ -92,6 +98,11 @@ void Session::run(std::span<const std::int32_t> ids, std::span<const std::int32_
     }
     done += n;
   }
+}
+
+// Budgets of the layers; `longest` is the most entries that a head can hold when it is cut.
+void Session::share_capacity(std::int64_t longest) {
+  if (capacity_ < kUnlimited) policy_.share_capacity(capacity_, longest, layer_capacity_);
 }
 
 // One forward over the first of `ids`; returns over how many.
@@ -180,16 +191,18 @@ void Session::trim_layer(std::int64_t layer, std::int64_t capacity) {
 
 // Under EvictWhen::before the next step's token must find its place: one entry less is kept.
 void Session::select_layer(const LayerState& state) {
-  const std::int64_t budget = capacity_ - (traits_.evict == EvictWhen::before ? 1 : 0);
+  const std::int64_t budget = layer_capacity_[static_cast<std::size_t>(state.layer)] -
+                              (traits_.evict == EvictWhen::before ? 1 : 0);
   std::int64_t entries = 0;
   for (std::int64_t kv_head = 0; kv_head < config_.n_kv_heads; ++kv_head) {
     entries += cache_.length(state.layer, kv_head);
-    keep_[static_cast<std::size_t>(kv_head)].clear();
   }
   if (entries <= budget * config_.n_kv_heads) return;
+  keep_.clear();
   if (budget > 0) {
     evidence_.show(state, tokens_fed_ + state.attention.n_tokens, budget);
     policy_.select(evidence_, keep_);
+    ties_at_cut_ += keep_.ties_at_cut;
   }
   for (std::int64_t kv_head = 0; kv_head < config_.n_kv_heads; ++kv_head) {
     const auto& slots = keep_[static_cast<std::size_t>(kv_head)];

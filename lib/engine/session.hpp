@@ -54,6 +54,8 @@ class Session final : private LayerHook {
   std::int64_t tokens_fed() const { return tokens_fed_; }
   // Entries dropped since `begin`, summed over layers and KV heads.
   std::int64_t evicted_entries() const { return cache_.evicted_entries() + recompute_dropped_; }
+  // Of those, how many went although their score equals that of one that stayed.
+  std::int64_t ties_at_cut() const { return ties_at_cut_; }
 
  private:
   void after_attention(const LayerState& state, KvCache& cache) override;
@@ -66,6 +68,7 @@ class Session final : private LayerHook {
   bool selects_now(std::size_t left) const;
   void select_layer(const LayerState& state);
   void trim_layer(std::int64_t layer, std::int64_t capacity);
+  void share_capacity(std::int64_t longest);
   std::int64_t tokens_per_step() const;
 
   const ModelConfig& config_;
@@ -76,6 +79,7 @@ class Session final : private LayerHook {
   Transformer transformer_;
   LayerEvidence evidence_;
   std::int64_t capacity_ = kUnlimited;  // entries per KV head, once the prompt's length is known
+  std::vector<std::int64_t> layer_capacity_;  // [n_layers], how the policy divides it
   bool in_prompt_ = false;
   bool selecting_ = false;        // the running step ends in a selection
   std::int64_t text_tokens_ = 0;  // as announced to `begin`
@@ -83,8 +87,9 @@ class Session final : private LayerHook {
   std::int64_t decode_steps_ = 0;       // since the prompt
   std::int64_t held_tokens_ = 0;        // tokens of the last forward
   std::int64_t recompute_dropped_ = 0;  // entries that slid out of a re-computed window
-  std::vector<std::int32_t> tail_;      // the last tokens fed, for re-computation
-  KeepList keep_;                       // [n_kv_heads]
+  std::int64_t ties_at_cut_ = 0;
+  std::vector<std::int32_t> tail_;  // the last tokens fed, for re-computation
+  KeepList keep_;                   // [n_kv_heads]
 };
 
 }  // namespace kvbench

@@ -153,6 +153,7 @@ Model Model::load(const std::filesystem::path& directory, Backend& backend, DTyp
   const Loader loader(model.config_, model.checkpoint_, backend, compute);
   for (const LayerTensors& layer : tensors.layers) {
     model.weights_.layers.push_back(loader.layer(layer));
+    model.output_projections_.push_back(layer.o);
   }
   model.weights_.final_norm = loader.norm(tensors.final_norm);
   model.weights_.vocabulary = loader.vocabulary(tensors.lm_head);
@@ -164,6 +165,29 @@ Model Model::load(const std::filesystem::path& directory, Backend& backend, DTyp
     model.warnings_.insert(model.warnings_.end(), more->begin(), more->end());
   }
   return model;
+}
+
+std::vector<float> Model::output_columns(std::int64_t layer, std::int64_t head) const {
+  const MatrixTensors& projection = output_projections_[static_cast<std::size_t>(layer)];
+  KVB_CHECK(projection.blocks.size() == 1, "output projection in {} parts",
+            projection.blocks.size());
+  const TensorView& stored = projection.blocks.front();
+  const std::int64_t d = config_.head_dim;
+  const std::int64_t hidden = config_.hidden_size;
+  std::vector<float> columns(static_cast<std::size_t>(hidden * d));
+  if (projection.transposed) {
+    std::vector<float> rows(columns.size());  // [head_dim, hidden]
+    to_floats(stored, head * d * hidden, d * hidden, rows.data());
+    for (std::int64_t i = 0; i < hidden * d; ++i) {
+      columns[static_cast<std::size_t>(i)] = rows[static_cast<std::size_t>(i % d * hidden + i / d)];
+    }
+  } else {
+    for (std::int64_t row = 0; row < hidden; ++row) {
+      to_floats(stored, (row * config_.n_heads + head) * d, d, columns.data() + row * d);
+    }
+  }
+  checkpoint_.release(stored);
+  return columns;
 }
 
 std::int64_t Model::weight_bytes() const {

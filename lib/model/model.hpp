@@ -12,6 +12,7 @@
 #include "core/buffer.hpp"
 #include "io/checkpoint.hpp"
 #include "model/model_config.hpp"
+#include "model/model_tensors.hpp"
 
 namespace kvbench {
 
@@ -66,6 +67,9 @@ class Model {
   const std::string& content_hash() const { return content_hash_; }
   // Dtype of the largest tensor in the files.
   DType storage_dtype() const { return storage_dtype_; }
+  // The columns of a layer's output projection that one query head's values meet, row-major:
+  // [hidden, head_dim]. Read from the files.
+  std::vector<float> output_columns(std::int64_t layer, std::int64_t head) const;
   // Memory of the prepared matrices.
   std::int64_t weight_bytes() const;
 
@@ -73,7 +77,8 @@ class Model {
   Model() = default;
 
   ModelConfig config_;
-  Checkpoint checkpoint_;  // mapped: the embedding is read from it
+  Checkpoint checkpoint_;                          // mapped: the embedding is read from it
+  std::vector<MatrixTensors> output_projections_;  // [n_layers], into the checkpoint
   Weights weights_;
   DType compute_ = DType::f32;
   DType storage_dtype_ = DType::f32;

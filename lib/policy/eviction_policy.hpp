@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,8 +32,11 @@ struct PolicyTraits {
   // Entries per (layer, KV head) between steps; for policies whose heads or layers differ, the
   // mean over them.
   std::int64_t capacity = kUnlimited;
-  // In place of a capacity: the share of the prompt to keep, 0 < keep <= 1.
+  // In place of a capacity: the share of the prompt to keep, 0 < keep <= 1, rounded down but at
+  // least one entry.
   std::optional<double> keep_share;
+  // Entries of the prompt that the share does not count: they are kept beside it.
+  std::int64_t keep_beside = 0;
   EvictWhen evict = EvictWhen::after;
   EvictTiming timing = EvictTiming::decode;
   std::int64_t interval = 1;  // decode: steps from one selection to the next
@@ -46,8 +50,23 @@ struct PolicyTraits {
   std::optional<std::int64_t> recompute_length;
 };
 
-// Slots to keep, per KV head: ascending and unique. Heads may keep different numbers.
-using KeepList = std::vector<std::vector<std::int32_t>>;
+// What one selection keeps. Heads may keep different numbers.
+class KeepList {
+ public:
+  explicit KeepList(std::size_t n_kv_heads) : slots_(n_kv_heads) {}
+
+  // Slots of a KV head: ascending and unique.
+  std::vector<std::int32_t>& operator[](std::size_t kv_head) { return slots_[kv_head]; }
+  const std::vector<std::int32_t>& operator[](std::size_t kv_head) const { return slots_[kv_head]; }
+  std::size_t size() const { return slots_.size(); }
+  void clear();
+
+  // Entries that went although their score equals that of one that stayed.
+  std::int64_t ties_at_cut = 0;
+
+ private:
+  std::vector<std::vector<std::int32_t>> slots_;  // [n_kv_heads]
+};
 
 class EvictionPolicy {
  public:
@@ -56,6 +75,11 @@ class EvictionPolicy {
   virtual const PolicyTraits& traits() const = 0;
   // Forgets everything about the previous sequence.
   virtual void reset(std::uint64_t seed) { static_cast<void>(seed); }
+  // Entries per KV head that each layer keeps (the budgets passed to `select`): `capacity`
+  // everywhere, unless the policy divides n_layers * capacity otherwise. `longest` is the most
+  // entries that a head can hold when it is cut. per_layer: [n_layers].
+  virtual void share_capacity(std::int64_t capacity, std::int64_t longest,
+                              std::span<std::int64_t> per_layer) const;
   // Fills `keep`, which has one (empty) list per KV head. Called only where `traits().kept` is
   // not set and the layer's heads hold more than `view.capacity` entries each, on average.
   virtual void select(LayerView& view, KeepList& keep);

@@ -41,7 +41,7 @@ class H2oPolicy final : public EvictionPolicy {
       const std::int64_t length = view.length(kv_head);
       const std::int64_t recent = std::min({recent_, view.capacity, length});
       const auto old = view.mass(kv_head).first(static_cast<std::size_t>(length - recent));
-      keep_best(old, view.capacity - recent, 0, view.layer, kv_head, kept);
+      keep.ties_at_cut += keep_best(old, view.capacity - recent, 0, view.layer, kv_head, kept);
       keep_run(length - recent, length, kept);
     }
   }

@@ -37,7 +37,8 @@ class LayerView {
     return static_cast<std::int64_t>(positions(kv_head).size());
   }
 
-  // Needs `window`. Rows there are: the window, or all queries so far where those are fewer.
+  // Needs `window`. Rows there are: the window, or all queries so far where those are fewer. A view
+  // that serves several policies may have more; the newest are the last.
   virtual std::int64_t window_rows() = 0;
   // Softmax weights of one query head: row 0 is the oldest query of the window; [length] of the
   // head's KV head, 0 where causality hides an entry.
@@ -54,6 +55,10 @@ class LayerView {
   // Stored entries as attention sees them, keys rotated: [length, head_dim], f32.
   virtual std::span<const float> keys(std::int64_t kv_head) = 0;
   virtual std::span<const float> values(std::int64_t kv_head) = 0;
+
+  // How much each entry can move the hidden state through one query head: the L1 norm of its
+  // value times the head's columns of the output projection: [length].
+  virtual std::span<const double> output_norms(std::int64_t head) = 0;
 
   // Radians per position of each rotary pair: [rotary_dim / 2].
   virtual std::span<const double> inv_freq() const = 0;

@@ -34,7 +34,22 @@ void check_value(const PolicyOption& option, const std::string& value, const std
         config_error("{}: expected {}, found '{}'", what, option.choices, value);
       }
       return;
+    case OptionKind::text:
+      return;
   }
+}
+
+// "kvpress=64|paper-p=32" and "kvpress": "64"; the fallback for a variant that is not there.
+std::string_view default_of(const PolicyOption& option, std::string_view variant) {
+  std::string_view rest = option.by_variant;
+  while (!rest.empty()) {
+    const std::size_t bar = rest.find('|');
+    const std::string_view preset = rest.substr(0, bar);
+    const std::size_t equals = preset.find('=');
+    if (preset.substr(0, equals) == variant) return preset.substr(equals + 1);
+    rest = bar == std::string_view::npos ? std::string_view() : rest.substr(bar + 1);
+  }
+  return option.fallback;
 }
 
 void reject_unknown(const PolicySpec& spec, std::string_view name,
@@ -58,6 +73,7 @@ PolicyOptions::PolicyOptions(const PolicySpec& spec, std::string_view name,
                              std::span<const PolicyOption> table)
     : policy_text_(spec.text) {
   reject_unknown(spec, name, table);
+  std::string variant;  // precedes in the table what depends on it
   for (const PolicyOption& option : table) {
     const auto given = std::find_if(spec.options.begin(), spec.options.end(),
                                     [&](const auto& pair) { return pair.first == option.key; });
@@ -65,8 +81,9 @@ PolicyOptions::PolicyOptions(const PolicySpec& spec, std::string_view name,
       config_error("policy '{}': key {} is missing ({})", spec.text, option.key, option.summary);
     }
     const std::string value =
-        given == spec.options.end() ? std::string(option.fallback) : given->second;
+        given == spec.options.end() ? std::string(default_of(option, variant)) : given->second;
     check_value(option, value, spec.text);
+    if (option.key == "variant") variant = value;
     values_.emplace_back(option.key, value);
   }
 }

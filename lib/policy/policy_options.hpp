@@ -14,7 +14,7 @@
 
 namespace kvbench {
 
-enum class OptionKind : std::uint8_t { integer, real, choice };
+enum class OptionKind : std::uint8_t { integer, real, choice, text };
 
 struct PolicyOption {
   std::string_view key;
@@ -24,6 +24,8 @@ struct PolicyOption {
   double max = 0.0;
   std::string_view choices;  // choice: "after|before"
   std::string_view summary;  // with the unit
+  // Defaults under presets of the key `variant`: "kvpress=64|paper-p=32".
+  std::string_view by_variant = {};
 };
 
 // Options that every decode-time policy shares.
@@ -53,6 +55,17 @@ constexpr PolicyOption timing_option(std::string_view fallback) {
           0,
           "prefill|decode|chunked",
           "act once after the prompt; then at decode steps too; or after each prompt chunk"};
+}
+// For policies whose heads or layers keep different numbers of entries.
+constexpr PolicyOption original_positions_option() {
+  return {"positions",
+          OptionKind::choice,
+          "original",
+          0,
+          0,
+          "original",
+          "rotary position: the token's place in the text (places in the cache would differ by "
+          "head or layer)"};
 }
 constexpr double kMaxEntries = 1e9;
 constexpr PolicyOption interval_option() {

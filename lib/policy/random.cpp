@@ -1,25 +1,20 @@
 // random: a seeded control. Each KV head evicts entries drawn uniformly from all but the newest.
 // What it keeps depends on seed, layer, KV head and step alone, never on threads.
-#include "core/error.hpp"
 #include "core/rng.hpp"
 #include "policy/registry.hpp"
+#include "policy/scorer.hpp"
 
 namespace kvbench {
 namespace {
 
 constexpr PolicyOption kOptions[] = {
-    {"capacity", OptionKind::integer, "", 1, kMaxEntries, "", "entries kept per KV head"},
-    evict_option(),
-    positions_option("original"),
+    capacity_option(), keep_option(),  timing_option("decode"),
+    interval_option(), evict_option(), positions_option("original"),
 };
 
 class RandomPolicy final : public EvictionPolicy {
  public:
-  explicit RandomPolicy(const PolicyOptions& options) {
-    traits_.capacity = options.integer("capacity");
-    traits_.evict = options.evict();
-    traits_.positions = options.positions();
-  }
+  explicit RandomPolicy(const PolicyOptions& options) : traits_(scored_traits(options, {})) {}
   const PolicyTraits& traits() const override { return traits_; }
   void reset(std::uint64_t seed) override { seed_ = seed; }
 

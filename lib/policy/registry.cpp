@@ -1,6 +1,8 @@
 // Table of policies. Help, `kvbench list` and the contract test walk it.
 #include "policy/registry.hpp"
 
+#include <algorithm>
+
 #include "core/error.hpp"
 #include "core/nearest_name.hpp"
 
@@ -15,30 +17,84 @@ PolicyInfo random_policy();
 PolicyInfo h2o_policy();
 PolicyInfo knorm_policy();
 PolicyInfo tova_policy();
+PolicyInfo snapkv_policy();
+PolicyInfo observed_attention_policy();
+PolicyInfo pyramidkv_policy();
+PolicyInfo adakv_policy();
+PolicyInfo criticalkv_policy();
+PolicyInfo criticaladakv_policy();
+
+namespace {
+
+// The row of that name among those that `eligible` accepts; ConfigError with `what` otherwise.
+template <class Eligible>
+const PolicyInfo& find_policy(std::string_view name, const std::string& what, Eligible&& eligible) {
+  std::vector<std::string> names;
+  std::string list;
+  for (const PolicyInfo& info : policies()) {
+    if (!eligible(info)) continue;
+    if (info.name == name) return info;
+    names.emplace_back(info.name);
+    list += fmt::format("{}{}", list.empty() ? "" : ", ", info.name);
+  }
+  const std::string nearest = nearest_name(std::string(name), names);
+  config_error("{}{}; known: {}", what,
+               nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest), list);
+}
+
+// Own options first; of the scorer's, those that are not among them.
+std::vector<PolicyOption> merged(std::span<const PolicyOption> own,
+                                 std::span<const PolicyOption> scorer) {
+  std::vector<PolicyOption> all(own.begin(), own.end());
+  for (const PolicyOption& option : scorer) {
+    const auto same_key = [&](const PolicyOption& known) { return known.key == option.key; };
+    if (std::none_of(own.begin(), own.end(), same_key)) all.push_back(option);
+  }
+  return all;
+}
+
+ConfiguredPolicy make_over_scorer(const PolicySpec& spec, const PolicyInfo& info) {
+  std::string name(scorer_option().fallback);
+  for (const auto& [key, value] : spec.options) {
+    if (key == scorer_option().key) name = value;
+  }
+  const std::string what =
+      fmt::format("policy '{}': key scorer: no policy '{}' rates entries", spec.text, name);
+  const PolicyInfo& scorer =
+      find_policy(name, what, [](const PolicyInfo& row) { return row.make_scorer != nullptr; });
+  const PolicyOptions options(spec, info.name, merged(info.options, scorer.options));
+  return {spec.text, spec.name, options.resolved(),
+          info.make_over(options, scorer.make_scorer(options))};
+}
+
+}  // namespace
 
 std::span<const PolicyInfo> policies() {
   static const PolicyInfo table[] = {
-      full_policy(),   window_policy(), sink_policy(),  recompute_policy(),
-      random_policy(), h2o_policy(),    knorm_policy(), tova_policy(),
+      full_policy(),                // everything
+      window_policy(),              // by position
+      sink_policy(),                //
+      recompute_policy(),           //
+      random_policy(),              // control
+      h2o_policy(),                 // by attention
+      tova_policy(),                //
+      snapkv_policy(),              //
+      observed_attention_policy(),  //
+      knorm_policy(),               // by what is stored
+      pyramidkv_policy(),           // over a scorer
+      adakv_policy(),               //
+      criticalkv_policy(),          //
+      criticaladakv_policy(),       //
   };
   return table;
 }
 
 ConfiguredPolicy make_policy(const PolicySpec& spec) {
-  std::vector<std::string> names;
-  for (const PolicyInfo& info : policies()) {
-    if (info.name != spec.name) {
-      names.emplace_back(info.name);
-      continue;
-    }
-    const PolicyOptions options(spec, info.name, info.options);
-    return {spec.text, spec.name, options.resolved(), info.make(options)};
-  }
-  const std::string nearest = nearest_name(spec.name, names);
-  std::string list;
-  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
-  config_error("unknown policy '{}'{}; known: {}", spec.text,
-               nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest), list);
+  const PolicyInfo& info = find_policy(spec.name, fmt::format("unknown policy '{}'", spec.text),
+                                       [](const PolicyInfo&) { return true; });
+  if (info.make_over != nullptr) return make_over_scorer(spec, info);
+  const PolicyOptions options(spec, info.name, info.options);
+  return {spec.text, spec.name, options.resolved(), info.make(options)};
 }
 
 ConfiguredPolicy make_policy(std::string_view text) {

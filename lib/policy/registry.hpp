@@ -22,11 +22,19 @@ struct PolicyInfo {
   std::string_view summary;  // one line
   std::string_view source;   // paper and section, or what it is for
   std::span<const PolicyOption> options;
-  std::unique_ptr<EvictionPolicy> (*make)(const PolicyOptions& options);
+  std::unique_ptr<EvictionPolicy> (*make)(const PolicyOptions& options);  // null: see make_over
   // For policies that keep the best-rated entries: the rating alone, so that others can build on
   // it.
   std::unique_ptr<Scorer> (*make_scorer)(const PolicyOptions& options) = nullptr;
+  // For policies over any scorer, which their option `scorer` names: beside their own options they
+  // take those of that policy.
+  std::unique_ptr<EvictionPolicy> (*make_over)(const PolicyOptions& options,
+                                               std::unique_ptr<Scorer> scorer) = nullptr;
 };
+
+constexpr PolicyOption scorer_option() {
+  return {"scorer", OptionKind::text, "snapkv", 0, 0, "", "policy whose scores are used"};
+}
 
 std::span<const PolicyInfo> policies();
 

@@ -9,15 +9,16 @@ namespace {
 
 class ScoredPolicy final : public EvictionPolicy {
  public:
-  ScoredPolicy(const PolicyOptions& options, std::unique_ptr<Scorer> scorer)
-      : traits_(scored_traits(options, scorer->needs())), scorer_(std::move(scorer)) {}
+  ScoredPolicy(const PolicyTraits& traits, std::unique_ptr<Scorer> scorer)
+      : traits_(traits), scorer_(std::move(scorer)) {}
   const PolicyTraits& traits() const override { return traits_; }
 
   void select(LayerView& view, KeepList& keep) override {
+    require_room(traits_, view.capacity, scorer_->always_kept());
     for (std::int64_t kv_head = 0; kv_head < view.n_kv_heads; ++kv_head) {
       scorer_->score(view, kv_head, scores_);
-      keep_best(scores_, view.capacity, 0, view.layer, kv_head,
-                keep[static_cast<std::size_t>(kv_head)]);
+      keep.ties_at_cut += keep_best(scores_, view.capacity, 0, view.layer, kv_head,
+                                    keep[static_cast<std::size_t>(kv_head)]);
     }
   }
 
@@ -29,8 +30,24 @@ class ScoredPolicy final : public EvictionPolicy {
 
 }  // namespace
 
-PolicyTraits scored_traits(const PolicyOptions& options, const PolicyNeeds& needs) {
+std::int64_t share_of(double share, std::int64_t entries) {
+  constexpr double kRounding = 1e-9;
+  return static_cast<std::int64_t>(share * static_cast<double>(entries) + kRounding);
+}
+
+PolicyTraits timing_traits(const PolicyOptions& options, const PolicyNeeds& needs) {
   PolicyTraits traits;
+  traits.timing = options.timing();
+  traits.interval = options.integer("interval");
+  traits.evict = options.evict();
+  traits.positions = options.positions();
+  traits.needs = needs;
+  return traits;
+}
+
+PolicyTraits scored_traits(const PolicyOptions& options, const PolicyNeeds& needs,
+                           std::int64_t always_kept) {
+  PolicyTraits traits = timing_traits(options, needs);
   const std::int64_t capacity = options.integer("capacity");
   const double share = options.real("keep");
   if ((capacity > 0) == (share > 0)) {
@@ -40,17 +57,34 @@ PolicyTraits scored_traits(const PolicyOptions& options, const PolicyNeeds& need
   }
   if (capacity > 0) traits.capacity = capacity;
   if (share > 0) traits.keep_share = share;
-  traits.timing = options.timing();
-  traits.interval = options.integer("interval");
-  traits.evict = options.evict();
-  traits.positions = options.positions();
-  traits.needs = needs;
+  // Under evict=before one entry less is kept: the next token takes its place.
+  const std::int64_t kept = capacity - (traits.evict == EvictWhen::before ? 1 : 0);
+  if (capacity > 0 && always_kept > 0 && kept <= always_kept) {
+    config_error(
+        "policy '{}': key capacity: expected more than the {} entries that always stay{}, found {}",
+        options.policy_text(), always_kept, kept < capacity ? " and the next token's place" : "",
+        capacity);
+  }
   return traits;
+}
+
+void require_room(const PolicyTraits& traits, std::int64_t budget, std::int64_t always_kept) {
+  if (always_kept == 0 || budget > always_kept) return;
+  const std::string share =
+      traits.keep_share ? fmt::format("keep={} of this prompt", *traits.keep_share) : "the budget";
+  config_error("{} is {} entries, expected more than the {} that always stay", share, budget,
+               always_kept);
 }
 
 std::unique_ptr<EvictionPolicy> make_scored_policy(const PolicyOptions& options,
                                                    std::unique_ptr<Scorer> scorer) {
-  return std::make_unique<ScoredPolicy>(options, std::move(scorer));
+  const PolicyTraits traits = scored_traits(options, scorer->needs(), scorer->always_kept());
+  return make_scored_policy(traits, std::move(scorer));
+}
+
+std::unique_ptr<EvictionPolicy> make_scored_policy(const PolicyTraits& traits,
+                                                   std::unique_ptr<Scorer> scorer) {
+  return std::make_unique<ScoredPolicy>(traits, std::move(scorer));
 }
 
 }  // namespace kvbench

@@ -9,14 +9,19 @@
 
 namespace kvbench {
 
+void refuse_nan(std::span<const double> scores, std::int32_t first, std::int64_t layer,
+                std::int64_t kv_head) {
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    if (!std::isnan(scores[i])) continue;
+    data_error("NaN score, layer {}, head {}, row {}", layer, kv_head,
+               first + static_cast<std::int64_t>(i));
+  }
+}
+
 std::int64_t keep_best(std::span<const double> scores, std::int64_t count, std::int32_t first,
                        std::int64_t layer, std::int64_t kv_head, std::vector<std::int32_t>& kept) {
   const auto n = static_cast<std::int64_t>(scores.size());
-  for (std::int64_t i = 0; i < n; ++i) {
-    if (std::isnan(scores[static_cast<std::size_t>(i)])) {
-      data_error("NaN score, layer {}, head {}, row {}", layer, kv_head, first + i);
-    }
-  }
+  refuse_nan(scores, first, layer, kv_head);
   const std::int64_t chosen = std::clamp<std::int64_t>(count, 0, n);
   std::vector<std::int32_t> order(scores.size());
   std::iota(order.begin(), order.end(), 0);

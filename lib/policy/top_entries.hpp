@@ -8,6 +8,11 @@
 
 namespace kvbench {
 
+// DataError that names layer, KV head and slot of the first NaN; scores belong to the slots from
+// `first` on.
+void refuse_nan(std::span<const double> scores, std::int32_t first, std::int64_t layer,
+                std::int64_t kv_head);
+
 // Appends to `kept` the `count` best of slots [first, first + scores.size()), ascending; all of
 // them when there are no more. DataError names layer, KV head and slot of a NaN.
 // Returns how many further slots tie with the last one chosen.

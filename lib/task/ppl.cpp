@@ -183,11 +183,16 @@ void PplTask::score(Session& session, PerplexityMeter& meter, PplMeasured& measu
       if (!carry) session.begin(static_cast<std::int64_t>(segment.ids.size()));
       score_segment(session, segment, segment.first_position, index, meter, measured, progress);
       set_text_sizes(meter, index, segment, bytes, words);
-      if (!carry) measured.evicted += session.evicted_entries();
+      if (!carry) {
+        measured.evicted += session.evicted_entries();
+        measured.ties_at_cut += session.ties_at_cut();
+      }
       note_cache(session, measured);
     }
   }
-  if (carry) measured.evicted = session.evicted_entries();
+  if (!carry) return;
+  measured.evicted = session.evicted_entries();
+  measured.ties_at_cut = session.ties_at_cut();
 }
 
 // The last token of a segment is a target only: nothing after it is scored.
@@ -243,6 +248,12 @@ void PplTask::note_cache(const Session& session, PplMeasured& measured) const {
   measured.kv_bytes_peak = std::max(measured.kv_bytes_peak, cache.peak_live_bytes());
   measured.kv_bytes_peak_allocated =
       std::max(measured.kv_bytes_peak_allocated, cache.peak_allocated_bytes());
+  measured.kv_rows.assign(static_cast<std::size_t>(cache.shape().n_layers), {});
+  for (std::size_t layer = 0; layer < measured.kv_rows.size(); ++layer) {
+    for (std::int64_t kv_head = 0; kv_head < cache.shape().n_kv_heads; ++kv_head) {
+      measured.kv_rows[layer].push_back(cache.length(static_cast<std::int64_t>(layer), kv_head));
+    }
+  }
 }
 
 }  // namespace

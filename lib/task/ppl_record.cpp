@@ -149,6 +149,7 @@ void add_ppl_metrics(const PerplexityResult& result, const PplMeasured& measured
       optional_metric("ratio_to_full", to_full, "", "policy full was not run"),
       real_metric("kv_ratio_to_full", share, ""),
       count_metric("evictions", measured.evicted, "entries"),
+      count_metric("ties_at_cut", measured.ties_at_cut, "entries"),
       count_metric("documents_scored", result.documents_scored, ""),
       count_metric("documents_skipped", result.documents_skipped, ""),
   };
@@ -163,8 +164,9 @@ void add_ppl_metrics(const PerplexityResult& result, const PplMeasured& measured
   record.timings = {{"load", measured.load_seconds},
                     {"tokenize", measured.tokenize_seconds},
                     {"score", measured.seconds}};
-  record.details_json =
-      dump_json(Json{{"curve", curve_json(result)}, {"documents", documents_json(result)}});
+  record.details_json = dump_json(Json{{"curve", curve_json(result)},
+                                       {"documents", documents_json(result)},
+                                       {"kv_rows", measured.kv_rows}});
 }
 
 }  // namespace kvbench

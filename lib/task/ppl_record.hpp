@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "backend/backend.hpp"
 #include "metric/perplexity.hpp"
@@ -24,9 +25,11 @@ struct PplMeasured {
   double seconds = 0.0;  // of everything else
   std::int64_t tokens_fed = 0;
   std::int64_t evicted = 0;
-  std::int64_t kv_bytes_live = 0;       // at the end of the last segment
-  std::int64_t kv_bytes_allocated = 0;  // likewise
-  std::int64_t kv_bytes_full = 0;       // of a full cache at that point
+  std::int64_t ties_at_cut = 0;  // entries that went with a score equal to that of one that stayed
+  std::vector<std::vector<std::int64_t>> kv_rows;  // [layer][kv_head], at the end of a segment
+  std::int64_t kv_bytes_live = 0;                  // at the end of the last segment
+  std::int64_t kv_bytes_allocated = 0;             // likewise
+  std::int64_t kv_bytes_full = 0;                  // of a full cache at that point
   std::int64_t kv_bytes_peak = 0;
   std::int64_t kv_bytes_peak_allocated = 0;
 };

@@ -28,13 +28,25 @@ std::int32_t argmax(std::span<const float> logits, std::int64_t token) {
   return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 
-void feed(Session& session, const TraceRequest& request, Trace& trace) {
+KeptPlaces kept_places(const Session& session, const ModelConfig& config) {
+  KeptPlaces kept;
+  for (std::int64_t layer = 0; layer < config.n_layers; ++layer) {
+    kept.emplace_back();
+    for (std::int64_t kv_head = 0; kv_head < config.n_kv_heads; ++kv_head) {
+      kept.back().push_back(session.kept_positions(layer, kv_head));
+    }
+  }
+  return kept;
+}
+
+void feed(Session& session, const ModelConfig& config, const TraceRequest& request, Trace& trace) {
   trace.nll.resize(trace.ids.size() - 1);
   const std::span<const std::int32_t> ids(trace.ids);
   const std::span<double> nll(trace.nll);
   const std::size_t prompt = request.ids.size();
   const std::size_t scored = std::min(prompt, nll.size());
   session.prefill(ids.first(prompt), ids.subspan(1, scored), nll.first(scored));
+  trace.kept_after_prompt = kept_places(session, config);
   for (std::size_t i = prompt; i < ids.size(); ++i) {
     const std::size_t target = i + 1 < ids.size() ? 1 : 0;
     session.feed(ids.subspan(i, 1), ids.subspan(i + target, target), nll.subspan(i, target));
@@ -76,23 +88,19 @@ Trace run_trace(const TraceRequest& request) {
   trace.ids.insert(trace.ids.end(), request.decode.begin(), request.decode.end());
   trace.warnings = model.warnings();
   session.begin(static_cast<std::int64_t>(trace.ids.size()) + request.greedy);
-  feed(session, request, trace);
+  feed(session, model.config(), request, trace);
   trace.last_logits.resize(static_cast<std::size_t>(model.config().vocab_size));
   session.last_logits(trace.last_logits);
   argmax(trace.last_logits, session.tokens_fed() - 1);
   if (request.greedy > 0) generate(session, model.config(), request, trace);
 
   const KvCache& cache = session.cache();
-  for (std::int64_t layer = 0; layer < model.config().n_layers; ++layer) {
-    trace.kept.emplace_back();
-    for (std::int64_t kv_head = 0; kv_head < model.config().n_kv_heads; ++kv_head) {
-      trace.kept.back().push_back(session.kept_positions(layer, kv_head));
-    }
-  }
+  trace.kept = kept_places(session, model.config());
   trace.kv_bytes_live = cache.live_bytes();
   trace.kv_bytes_allocated = cache.allocated_bytes();
   trace.kv_bytes_peak = cache.peak_live_bytes();
   trace.evicted = session.evicted_entries();
+  trace.ties_at_cut = session.ties_at_cut();
   return trace;
 }
 

@@ -25,6 +25,9 @@ struct TraceRequest {
   std::uint64_t seed = 0;
 };
 
+// Of every head: [layer][kv_head], places in the text, ascending.
+using KeptPlaces = std::vector<std::vector<std::vector<std::int32_t>>>;
+
 struct Trace {
   std::string policy;
   std::vector<std::int32_t> ids;        // prompt and forced tokens
@@ -32,11 +35,13 @@ struct Trace {
   std::vector<float> last_logits;       // [vocab] after the last of ids
   std::vector<std::int32_t> generated;  // a stop token ends it and is not part of it
   std::string finish;                   // "length" or "stop"; empty without generation
-  std::vector<std::vector<std::vector<std::int32_t>>> kept;  // [layer][kv_head], places in the text
-  std::int64_t kv_bytes_live = 0;                            // at the end
+  KeptPlaces kept_after_prompt;
+  KeptPlaces kept;                 // at the end
+  std::int64_t kv_bytes_live = 0;  // at the end
   std::int64_t kv_bytes_allocated = 0;
   std::int64_t kv_bytes_peak = 0;
-  std::int64_t evicted = 0;  // entries, over layers and KV heads
+  std::int64_t evicted = 0;      // entries, over layers and KV heads
+  std::int64_t ties_at_cut = 0;  // of those, went with a score equal to that of one that stayed
   std::vector<std::string> warnings;
 };
 
