@@ -34,7 +34,10 @@ TEST_CASE("every row can be listed, and its usage builds it") {
     const ConfiguredPolicy configured = make_policy(info.usage);
     CHECK(configured.name == info.name);
     CHECK(configured.text == info.usage);
-    CHECK(configured.options.size() == info.options.size());
+    // Policies over a scorer have that one's keys too.
+    CHECK(configured.options.size() >= info.options.size());
+    CHECK((info.make_over != nullptr || configured.options.size() == info.options.size()));
+    CHECK((info.make == nullptr) == (info.make_over != nullptr));
     CHECK(configured.policy->traits().capacity > 0);
   }
 }
@@ -71,7 +74,8 @@ TEST_CASE("unknown names and keys suggest the nearest one") {
   CHECK(test::contains(fault("sink4+8:positons=original"), "did you mean positions?"));
   CHECK(test::contains(fault("window8:sinks=2"), "key sinks is not used by policy window"));
   CHECK(test::contains(fault("sink4+8:kernal=1"), "key kernal is not used by policy sink"));
-  CHECK(test::contains(fault("random"), "capacity is missing"));
+  CHECK(test::contains(fault("random"), "exactly one of capacity"));
+  CHECK(test::contains(fault("h2o:recent=4"), "heavy is missing"));
 }
 
 TEST_CASE("a budget must exceed the sinks") {
