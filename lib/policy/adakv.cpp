@@ -61,7 +61,7 @@ std::unique_ptr<EvictionPolicy> make_over(const PolicyOptions& options,
 
 PolicyInfo adakv_policy() {
   return {"adakv",
-          "adakv:scorer=snapkv,capacity=1024,alpha=0.2",
+          "adakv:scorer=snapkv,capacity=1024,window=32",
           "divides a layer's budget over its heads by score",
           "Ada-KV (arXiv:2407.11550), algorithm 1",
           kOptions,

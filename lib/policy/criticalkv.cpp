@@ -129,7 +129,7 @@ std::unique_ptr<EvictionPolicy> make_ada_over(const PolicyOptions& options,
 
 PolicyInfo criticalkv_policy() {
   return {"criticalkv",
-          "criticalkv:scorer=snapkv,capacity=1024",
+          "criticalkv:scorer=snapkv,capacity=1024,window=32",
           "half by score, half by score times what the entry's value does to the hidden state",
           "CriticalKV (arXiv:2502.03805), algorithm 1",
           kOptions,
@@ -140,7 +140,7 @@ PolicyInfo criticalkv_policy() {
 
 PolicyInfo criticaladakv_policy() {
   return {"criticaladakv",
-          "criticaladakv:scorer=snapkv,capacity=1024,alpha=0.2",
+          "criticaladakv:scorer=snapkv,capacity=1024,window=32",
           "criticalkv within the head budgets of adakv",
           "CriticalKV (arXiv:2502.03805), algorithm 1 within Ada-KV's budgets",
           kAdaOptions,

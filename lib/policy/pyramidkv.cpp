@@ -48,7 +48,10 @@ class PyramidkvPolicy final : public EvictionPolicy {
       : always_kept_(scorer->always_kept() + (options.evict() == EvictWhen::before ? 1 : 0)),
         beta_(options.real("beta")),
         text_(options.policy_text()),
-        heads_(make_scored_policy(options, std::move(scorer))) {}
+        heads_(make_scored_policy(options, std::move(scorer))) {
+    const std::int64_t shared = options.integer("capacity") - always_kept_;
+    if (!traits().keep_share && (shared < 2 || beta_ == 1.0)) refuse(shared);
+  }
   const PolicyTraits& traits() const override { return heads_->traits(); }
   void reset(std::uint64_t seed) override { heads_->reset(seed); }
   void select(LayerView& view, KeepList& keep) override { heads_->select(view, keep); }
@@ -73,14 +76,19 @@ class PyramidkvPolicy final : public EvictionPolicy {
           most - (most - least) * static_cast<double>(layer) / static_cast<double>(n_layers - 1);
     }
     round_parts(exact, n_layers * (capacity - always_kept_), per_layer);
-    if (per_layer.front() == per_layer.back()) {
-      config_error("policy '{}': {} entries per layer beside {} that always stay make no pyramid",
-                   text_, capacity - always_kept_, always_kept_);
-    }
+    if (per_layer.front() == per_layer.back()) refuse(capacity - always_kept_);
     for (std::int64_t& entries : per_layer) entries += always_kept_;
   }
 
  private:
+  // All layers alike are another policy.
+  [[noreturn]] void refuse(std::int64_t shared) const {
+    config_error(
+        "policy '{}': {} entries per layer beside the {} that always stay, at beta {}, make no "
+        "pyramid",
+        text_, shared, always_kept_, beta_);
+  }
+
   std::int64_t always_kept_;
   double beta_;
   std::string text_;
@@ -96,7 +104,7 @@ std::unique_ptr<EvictionPolicy> make_over(const PolicyOptions& options,
 
 PolicyInfo pyramidkv_policy() {
   return {"pyramidkv",
-          "pyramidkv:capacity=1024,beta=20",
+          "pyramidkv:capacity=1024,window=32",
           "lower layers keep more, at the same total",
           "PyramidKV (arXiv:2406.02069), section 4",
           kOptions,

@@ -53,15 +53,18 @@ std::vector<PolicyOption> merged(std::span<const PolicyOption> own,
   return all;
 }
 
+const PolicyInfo& find_scorer(std::string_view name, std::string_view policy_text) {
+  return find_policy(
+      name, fmt::format("policy '{}': key scorer: no policy '{}' rates entries", policy_text, name),
+      [](const PolicyInfo& row) { return row.make_scorer != nullptr; });
+}
+
 ConfiguredPolicy make_over_scorer(const PolicySpec& spec, const PolicyInfo& info) {
   std::string name(scorer_option().fallback);
   for (const auto& [key, value] : spec.options) {
     if (key == scorer_option().key) name = value;
   }
-  const std::string what =
-      fmt::format("policy '{}': key scorer: no policy '{}' rates entries", spec.text, name);
-  const PolicyInfo& scorer =
-      find_policy(name, what, [](const PolicyInfo& row) { return row.make_scorer != nullptr; });
+  const PolicyInfo& scorer = find_scorer(name, spec.text);
   const PolicyOptions options(spec, info.name, merged(info.options, scorer.options));
   return {spec.text, spec.name, options.resolved(),
           info.make_over(options, scorer.make_scorer(options))};
@@ -87,6 +90,11 @@ std::span<const PolicyInfo> policies() {
       criticaladakv_policy(),       //
   };
   return table;
+}
+
+std::vector<PolicyOption> usage_options(const PolicyInfo& info) {
+  if (info.make_over == nullptr) return {info.options.begin(), info.options.end()};
+  return merged(info.options, find_scorer(scorer_option().fallback, info.usage).options);
 }
 
 ConfiguredPolicy make_policy(const PolicySpec& spec) {

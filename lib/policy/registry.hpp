@@ -38,6 +38,10 @@ constexpr PolicyOption scorer_option() {
 
 std::span<const PolicyInfo> policies();
 
+// Every option that the row's usage can have: its own, and for policies over a scorer those of the
+// default scorer.
+std::vector<PolicyOption> usage_options(const PolicyInfo& info);
+
 // A policy ready to run, and how it was configured.
 struct ConfiguredPolicy {
   std::string text;  // as the user wrote it

@@ -158,7 +158,7 @@ std::unique_ptr<EvictionPolicy> make(const PolicyOptions& options) {
 
 PolicyInfo snapkv_policy() {
   return {"snapkv",
-          "snapkv:capacity=1024,window=32,kernel=7,pool=max",
+          "snapkv:capacity=1024,window=32",
           "keeps what the last queries of the prompt attend to, and its neighbours",
           "SnapKV (arXiv:2404.14469), section 4",
           kOptions,
