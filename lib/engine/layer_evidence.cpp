@@ -28,6 +28,7 @@ LayerEvidence::LayerEvidence(const Model& model, Backend& backend, KvCache& cach
       recent_(static_cast<std::size_t>(model.config().n_layers)),
       mass_(static_cast<std::size_t>(model.config().n_layers * model.config().n_kv_heads)),
       moments_(static_cast<std::size_t>(model.config().n_layers)),
+      replay_(backend, model.config(), needs.replay),
       keys_(static_cast<std::size_t>(model.config().n_kv_heads)),
       values_(static_cast<std::size_t>(model.config().n_kv_heads)),
       output_heads_(static_cast<std::size_t>(model.config().n_layers * model.config().n_heads)),
@@ -43,7 +44,7 @@ LayerEvidence::LayerEvidence(const Model& model, Backend& backend, KvCache& cach
 void LayerEvidence::reset() {
   for (RecentQueries& recent : recent_) recent.begin = recent.count = 0;
   for (auto& mass : mass_) mass.clear();
-  for (Moments& moments : moments_) moments = {};
+  for (QueryMoments& moments : moments_) moments = {};
   attention_ = nullptr;
 }
 
@@ -107,28 +108,17 @@ void LayerEvidence::add_mass(const LayerState& state) {
 }
 
 void LayerEvidence::add_moments(const LayerState& state) {
-  Moments& moments = moments_[static_cast<std::size_t>(state.layer)];
-  const auto d = static_cast<std::size_t>(head_dim);
-  moments.sum.resize(static_cast<std::size_t>(n_heads) * d, 0.0);
-  moments.product.resize(static_cast<std::size_t>(n_heads) * d * d, 0.0);
-  host_queries_.resize(static_cast<std::size_t>(n_heads) * d);
-  for (std::int64_t t = 0; t < state.attention.n_tokens; ++t) {
-    if (state.attention.q_positions[t] < needs_.moments_skip) continue;
-    backend_.copy_out(host_queries_.data(), state.attention.q + t * state.attention.q_stride,
-                      host_queries_.size() * sizeof(float));
-    for (std::size_t head = 0; head < static_cast<std::size_t>(n_heads); ++head) {
-      const float* q = host_queries_.data() + head * d;
-      double* sum = moments.sum.data() + head * d;
-      double* product = moments.product.data() + head * d * d;
-      for (std::size_t i = 0; i < d; ++i) {
-        sum[i] += static_cast<double>(q[i]);
-        for (std::size_t j = 0; j < d; ++j) {
-          product[i * d + j] += static_cast<double>(q[i]) * static_cast<double>(q[j]);
-        }
-      }
-    }
-    ++moments.n;
-  }
+  const AttentionArgs& attention = state.attention;
+  std::int64_t first = 0;
+  while (first < attention.n_tokens && attention.q_positions[first] < needs_.moments_skip) ++first;
+  const std::int64_t n = attention.n_tokens - first;
+  if (n == 0) return;
+  host_queries_.resize(
+      static_cast<std::size_t>((n - 1) * attention.q_stride + n_heads * head_dim));
+  backend_.copy_out(host_queries_.data(), attention.q + first * attention.q_stride,
+                    host_queries_.size() * sizeof(float));
+  moments_[static_cast<std::size_t>(state.layer)].add(host_queries_.data(), attention.q_stride, n,
+                                                      n_heads, head_dim);
 }
 
 void LayerEvidence::show(const LayerState& state, std::int64_t seen, std::int64_t budget) {
@@ -136,6 +126,7 @@ void LayerEvidence::show(const LayerState& state, std::int64_t seen, std::int64_
   tokens_seen = seen;
   capacity = budget;
   attention_ = &state.attention;
+  scale = static_cast<double>(attention_->scale);
   window_computed_ = false;
   moments_finished_ = false;
   for (auto& rows : keys_) rows.clear();
@@ -161,6 +152,11 @@ std::span<const double> LayerEvidence::inv_freq() const {
   const Rotary* rotary = transformer_.rotary(layer);
   if (rotary == nullptr) return {};
   return rotary->frequencies().inv_freq;
+}
+
+double LayerEvidence::rope_attention_factor() const {
+  const Rotary* rotary = transformer_.rotary(layer);
+  return rotary == nullptr ? 1.0 : rotary->frequencies().attention_factor;
 }
 
 bool LayerEvidence::rope_interleaved() const {
@@ -214,6 +210,8 @@ void LayerEvidence::compute_window() {
                               .sum_tokens = false});
   host_weights_.resize(total);
   backend_.copy_out(host_weights_.data(), weights_.as<void>(), total * sizeof(float));
+  host_log_sum_exp_.resize(n);
+  backend_.copy_out(host_log_sum_exp_.data(), window_log_sum_exp_.as<void>(), n * sizeof(float));
   window_computed_ = true;
 }
 
@@ -224,6 +222,12 @@ std::span<const float> LayerEvidence::window_row(std::int64_t head, std::int64_t
           static_cast<std::size_t>(length(head / group))};
 }
 
+double LayerEvidence::window_log_sum_exp(std::int64_t head, std::int64_t row) {
+  KVB_CHECK(row < window_rows(), "row {} of a window of {}", row, window_rows());
+  if (!window_computed_) compute_window();
+  return static_cast<double>(host_log_sum_exp_[static_cast<std::size_t>(row * n_heads + head)]);
+}
+
 std::span<const double> LayerEvidence::mass(std::int64_t kv_head) {
   KVB_CHECK(needs_.mass, "the policy did not ask for attention mass");
   return mass_[static_cast<std::size_t>(layer * n_kv_heads + kv_head)];
@@ -232,20 +236,9 @@ std::span<const double> LayerEvidence::mass(std::int64_t kv_head) {
 void LayerEvidence::finish_moments() {
   KVB_CHECK(needs_.query_moments, "the policy did not ask for query moments");
   if (moments_finished_) return;
-  const Moments& moments = moments_[static_cast<std::size_t>(layer)];
-  KVB_CHECK(moments.n > 0, "no query beyond the first {}", needs_.moments_skip);
-  const auto n = static_cast<double>(moments.n);
-  const auto d = static_cast<std::size_t>(head_dim);
-  mean_ = moments.sum;
-  for (double& value : mean_) value /= n;
-  covariance_ = moments.product;
-  for (std::size_t head = 0; head < static_cast<std::size_t>(n_heads); ++head) {
-    const double* mean = mean_.data() + head * d;
-    for (std::size_t i = 0; i < d * d; ++i) {
-      double& value = covariance_[head * d * d + i];
-      value = value / n - mean[i / d] * mean[i % d];
-    }
-  }
+  const QueryMoments& moments = moments_[static_cast<std::size_t>(layer)];
+  KVB_CHECK(moments.count() > 0, "no query beyond the first {}", needs_.moments_skip);
+  moments.finish(mean_, covariance_);
   moments_finished_ = true;
 }
 
@@ -258,6 +251,10 @@ std::span<const double> LayerEvidence::query_covariance(std::int64_t head) {
   finish_moments();
   return {covariance_.data() + head * head_dim * head_dim,
           static_cast<std::size_t>(head_dim * head_dim)};
+}
+
+std::span<const double> LayerEvidence::replayed(std::int64_t kv_head) {
+  return replay_.scores(layer, kv_head).first(static_cast<std::size_t>(length(kv_head)));
 }
 
 std::span<const float> LayerEvidence::keys(std::int64_t kv_head) {

@@ -10,6 +10,8 @@
 #include "backend/backend.hpp"
 #include "cache/kv_cache.hpp"
 #include "core/buffer.hpp"
+#include "engine/query_moments.hpp"
+#include "engine/replay_scores.hpp"
 #include "model/model.hpp"
 #include "model/rotary.hpp"
 #include "model/transformer.hpp"
@@ -28,19 +30,25 @@ class LayerEvidence final : public LayerView {
   void collect(const LayerState& state);
   // The layer to show from now on. `state` is that of the step being processed.
   void show(const LayerState& state, std::int64_t tokens_seen, std::int64_t capacity);
+  // The second pass, for policies that need one: between a layer's attention and the removal of
+  // the pass's entries.
+  ReplayScores& replay() { return replay_; }
   // The cache has just kept these slots of a head.
   void keep(std::int64_t layer, std::int64_t kv_head, std::span<const std::int32_t> slots);
 
   std::span<const std::int32_t> positions(std::int64_t kv_head) const override;
   std::int64_t window_rows() override;
   std::span<const float> window_row(std::int64_t head, std::int64_t row) override;
+  double window_log_sum_exp(std::int64_t head, std::int64_t row) override;
   std::span<const double> mass(std::int64_t kv_head) override;
   std::span<const double> query_mean(std::int64_t head) override;
   std::span<const double> query_covariance(std::int64_t head) override;
+  std::span<const double> replayed(std::int64_t kv_head) override;
   std::span<const float> keys(std::int64_t kv_head) override;
   std::span<const float> values(std::int64_t kv_head) override;
   std::span<const double> output_norms(std::int64_t head) override;
   std::span<const double> inv_freq() const override;
+  double rope_attention_factor() const override;
   bool rope_interleaved() const override;
 
  private:
@@ -49,12 +57,6 @@ class LayerEvidence final : public LayerView {
     Buffer q;  // [2 * window, n_heads * head_dim] f32; rows [begin, begin + count)
     std::int64_t begin = 0;
     std::int64_t count = 0;
-  };
-  // Sums over a layer's queries, before rotation.
-  struct Moments {
-    std::vector<double> sum;      // [n_heads, head_dim]
-    std::vector<double> product;  // [n_heads, head_dim, head_dim]
-    std::int64_t n = 0;
   };
 
   void remember_queries(const LayerState& state);
@@ -73,18 +75,20 @@ class LayerEvidence final : public LayerView {
 
   std::vector<RecentQueries> recent_;      // [n_layers]
   std::vector<std::vector<double>> mass_;  // [n_layers * n_kv_heads][length]
-  std::vector<Moments> moments_;           // [n_layers]
+  std::vector<QueryMoments> moments_;      // [n_layers]
 
   const AttentionArgs* attention_ = nullptr;  // of the step shown
   bool window_computed_ = false;
   bool moments_finished_ = false;
   std::vector<double> mean_, covariance_;  // of the layer shown
+  ReplayScores replay_;
   std::vector<std::int32_t> window_positions_, window_rope_positions_;
   Rotary::Rows window_rope_;
   Buffer weights_;  // [n_heads, rows, row_stride] f32, as attention_weights writes
   Buffer window_out_, window_log_sum_exp_;
   std::int64_t row_stride_ = 0;
   std::vector<float> host_weights_;                // copy of weights_
+  std::vector<float> host_log_sum_exp_;            // copy of window_log_sum_exp_
   std::vector<float> host_queries_;                // one step's queries
   std::vector<std::vector<float>> keys_, values_;  // [n_kv_heads], of the layer shown
   // The output projection's columns of each query head, prepared when first asked for.

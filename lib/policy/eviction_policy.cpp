@@ -22,4 +22,9 @@ void EvictionPolicy::select(LayerView& view, KeepList& keep) {
             keep.size());
 }
 
+void EvictionPolicy::select_model(ModelView& view, std::vector<KeepList>& keep) {
+  KVB_CHECK(false, "a policy over {} of {} layers was asked to select but cannot", keep.size(),
+            view.n_layers);
+}
+
 }  // namespace kvbench

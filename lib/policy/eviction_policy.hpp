@@ -27,6 +27,12 @@ enum class EvictTiming : std::uint8_t {
   chunked   // after each chunk of the prompt, whose successors see what was kept; not later
 };
 
+// What shares one budget.
+enum class EvictScope : std::uint8_t {
+  layer,  // the KV heads of a layer; a layer selects as soon as its own attention is done
+  model   // all layers: they select together, after the prompt (timing `prefill` only)
+};
+
 // What a policy promises about itself; fixed at construction.
 struct PolicyTraits {
   // Entries per (layer, KV head) between steps; for policies whose heads or layers differ, the
@@ -39,6 +45,7 @@ struct PolicyTraits {
   std::int64_t keep_beside = 0;
   EvictWhen evict = EvictWhen::after;
   EvictTiming timing = EvictTiming::decode;
+  EvictScope scope = EvictScope::layer;
   std::int64_t interval = 1;  // decode: steps from one selection to the next
   PositionMode positions = PositionMode::original;
   PolicyNeeds needs;
@@ -83,6 +90,8 @@ class EvictionPolicy {
   // Fills `keep`, which has one (empty) list per KV head. Called only where `traits().kept` is
   // not set and the layer's heads hold more than `view.capacity` entries each, on average.
   virtual void select(LayerView& view, KeepList& keep);
+  // The same for EvictScope::model, once: `keep` has one entry per layer.
+  virtual void select_model(ModelView& view, std::vector<KeepList>& keep);
 };
 
 }  // namespace kvbench

@@ -4,8 +4,25 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace kvbench {
+
+// A second pass, behind the prompt and over the full cache, whose own entries are dropped again.
+// A policy that needs one selects after it, once.
+struct ReplayNeeds {
+  enum class Tokens : std::uint8_t {
+    none,
+    prompt,       // the prompt again, `chunk` tokens at a time
+    continuation  // the text's own next tokens
+  };
+  Tokens tokens = Tokens::none;
+  // prompt: each chunk follows the instruction's ids (and the last tokens of the chunk before).
+  std::int64_t chunk = 0;
+  std::vector<std::int32_t> instruction;
+  // prompt: the first entries, which the queries of every chunk see beside the chunk itself.
+  std::int64_t sinks = 0;
+};
 
 // What must be gathered while the model runs, so that the policy can score entries later.
 struct PolicyNeeds {
@@ -16,6 +33,7 @@ struct PolicyNeeds {
   // Mean and covariance of the prompt's queries before rotation, tokens below `moments_skip` apart.
   bool query_moments = false;
   std::int64_t moments_skip = 0;
+  ReplayNeeds replay;
 };
 
 class LayerView {
@@ -30,6 +48,7 @@ class LayerView {
   std::int64_t group = 0;
   std::int64_t tokens_seen = 0;  // of the text, this step's included
   std::int64_t capacity = 0;     // entries to keep per KV head
+  double scale = 0.0;            // of a query's product with a key, before the softmax
 
   // Places in the text of a head's entries, ascending: [length].
   virtual std::span<const std::int32_t> positions(std::int64_t kv_head) const = 0;
@@ -44,6 +63,9 @@ class LayerView {
   // head's KV head, 0 where causality hides an entry.
   virtual std::span<const float> window_row(std::int64_t head, std::int64_t row) = 0;
 
+  // Natural log of that row's softmax denominator: the scores are weights' logarithms plus this.
+  virtual double window_log_sum_exp(std::int64_t head, std::int64_t row) = 0;
+
   // Needs `mass`. Summed over the group's query heads: [length].
   virtual std::span<const double> mass(std::int64_t kv_head) = 0;
 
@@ -51,6 +73,11 @@ class LayerView {
   // [head_dim, head_dim] divided by the number of queries.
   virtual std::span<const double> query_mean(std::int64_t head) = 0;
   virtual std::span<const double> query_covariance(std::int64_t head) = 0;
+
+  // Needs `replay`. What each entry received in the second pass: [length]. Prompt: the largest
+  // weight that one of the group's heads gave it, in a softmax over the sinks, its own chunk and
+  // the replayed tokens. Continuation: the sum of all weights.
+  virtual std::span<const double> replayed(std::int64_t kv_head) = 0;
 
   // Stored entries as attention sees them, keys rotated: [length, head_dim], f32.
   virtual std::span<const float> keys(std::int64_t kv_head) = 0;
@@ -62,8 +89,19 @@ class LayerView {
 
   // Radians per position of each rotary pair: [rotary_dim / 2].
   virtual std::span<const double> inv_freq() const = 0;
+  // On the cosines and sines of queries and keys alike; 1 but for yarn.
+  virtual double rope_attention_factor() const = 0;
   // Pairs are (2i, 2i+1) when true, (i, i + rotary_dim / 2) when false.
   virtual bool rope_interleaved() const = 0;
+};
+
+// All layers of a cache, one at a time.
+class ModelView {
+ public:
+  virtual ~ModelView() = default;
+  std::int64_t n_layers = 0;
+  // Valid until the next call.
+  virtual LayerView& layer(std::int64_t index) = 0;
 };
 
 }  // namespace kvbench
