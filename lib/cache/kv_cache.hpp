@@ -49,6 +49,10 @@ class KvCache {
   // Evicts slots [first, first + count) of one head, moving whichever side is shorter.
   void evict_run(std::int64_t layer, std::int64_t kv_head, std::int64_t first, std::int64_t count);
 
+  // Drops the entries of one head from slot `length` on without counting them as evicted: they
+  // were never part of the text.
+  void truncate(std::int64_t layer, std::int64_t kv_head, std::int64_t length);
+
   // Reallocates every head to its length plus `spare_rows`, where that frees memory.
   void shrink(std::int64_t spare_rows);
   // Drops all entries without counting them as evicted; keeps the memory.

@@ -113,8 +113,7 @@ void LayerEvidence::add_moments(const LayerState& state) {
   while (first < attention.n_tokens && attention.q_positions[first] < needs_.moments_skip) ++first;
   const std::int64_t n = attention.n_tokens - first;
   if (n == 0) return;
-  host_queries_.resize(
-      static_cast<std::size_t>((n - 1) * attention.q_stride + n_heads * head_dim));
+  host_queries_.resize(static_cast<std::size_t>((n - 1) * attention.q_stride + n_heads * head_dim));
   backend_.copy_out(host_queries_.data(), attention.q + first * attention.q_stride,
                     host_queries_.size() * sizeof(float));
   moments_[static_cast<std::size_t>(state.layer)].add(host_queries_.data(), attention.q_stride, n,

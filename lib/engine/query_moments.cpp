@@ -59,7 +59,8 @@ void QueryMoments::add_head(std::int64_t head, const float* rows, std::int64_t n
   double* product = product_.data() + head * head_dim_ * head_dim_;
   for (std::int64_t i = 0; i < head_dim_; ++i) {
     for (std::int64_t j = 0; j < head_dim_; ++j) {
-      product[i * head_dim_ + j] += static_cast<double>(block_[static_cast<std::size_t>(i * width + j)]);
+      product[i * head_dim_ + j] +=
+          static_cast<double>(block_[static_cast<std::size_t>(i * width + j)]);
     }
   }
 }

@@ -27,7 +27,17 @@ Session::Session(const Model& model, Backend& backend, EvictionPolicy& policy,
       transformer_(model, backend, options.chunk),
       evidence_(model, backend, cache_, transformer_, traits_.needs),
       layer_capacity_(static_cast<std::size_t>(config_.n_layers), kUnlimited),
-      keep_(static_cast<std::size_t>(config_.n_kv_heads)) {}
+      keep_(static_cast<std::size_t>(config_.n_kv_heads)) {
+  if (!selects_after_prompt()) return;
+  KVB_CHECK(traits_.timing == EvictTiming::prefill && traits_.positions == PositionMode::original,
+            "selection after the prompt under another timing, or with renumbered positions");
+  last_attention_.resize(static_cast<std::size_t>(config_.n_layers));
+}
+
+bool Session::selects_after_prompt() const {
+  return traits_.scope == EvictScope::model ||
+         traits_.needs.replay.tokens != ReplayNeeds::Tokens::none;
+}
 
 // Selecting policies decide after each token of a stream; all others can take many at once.
 std::int64_t Session::tokens_per_step() const {
@@ -50,6 +60,7 @@ void Session::begin(std::int64_t text_tokens) {
   ties_at_cut_ = 0;
   share_capacity(text_tokens);
   tail_.clear();
+  saved_logits_.clear();
   transformer_.set_text_length(std::max<std::int64_t>(text_tokens, 1));
   if (!traits_.kept && traits_.timing != EvictTiming::decode) return;
   // A streaming cache gets a quarter more rows than it can hold, so that live rows slide back to
@@ -61,7 +72,7 @@ void Session::begin(std::int64_t text_tokens) {
 }
 
 void Session::prefill(std::span<const std::int32_t> ids, std::span<const std::int32_t> targets,
-                      std::span<double> nll) {
+                      std::span<double> nll, std::span<const std::int32_t> future) {
   in_prompt_ = true;
   const auto prompt = static_cast<std::int64_t>(ids.size());
   if (traits_.keep_share) {
@@ -74,6 +85,10 @@ void Session::prefill(std::span<const std::int32_t> ids, std::span<const std::in
   if (selects && traits_.timing != EvictTiming::chunked) cache_.reserve(prompt);
   run(ids, targets, nll);
   in_prompt_ = false;
+  if (selects_after_prompt() && cache_.longest() > capacity_) {
+    replay(ids, future);
+    select_after_prompt();
+  }
   if (selects) cache_.shrink(std::max<std::int64_t>(0, text_tokens_ - tokens_fed_));
 }
 
@@ -128,6 +143,7 @@ std::size_t Session::advance(std::span<const std::int32_t> ids) {
 // Whether a step with `left` tokens of its call behind it ends in a selection.
 bool Session::selects_now(std::size_t left) const {
   if (traits_.kept || traits_.recompute_length || capacity_ == kUnlimited) return false;
+  if (selects_after_prompt()) return false;
   if (in_prompt_) return left == 0 || traits_.timing == EvictTiming::chunked;
   return traits_.timing == EvictTiming::decode && decode_steps_ % traits_.interval == 0;
 }
@@ -150,6 +166,7 @@ void Session::step(std::span<const std::int32_t> ids) {
     forward.sink_slot_limit = capacity_ - own;
   }
   transformer_.forward(forward, cache_, this);
+  saved_logits_.clear();
   held_tokens_ = static_cast<std::int64_t>(ids.size());
 }
 
@@ -177,8 +194,15 @@ void Session::after_attention(const LayerState& state, KvCache&) {
     trim_layer(state.layer, capacity_);
     return;
   }
+  if (selects_after_prompt()) {
+    last_attention_[static_cast<std::size_t>(state.layer)] = state.attention;
+  }
+  if (replaying_) {
+    evidence_.replay().collect(state);
+    return;
+  }
   evidence_.collect(state);
-  if (selecting_) select_layer(state);
+  if (selecting_) select_layer(state, tokens_fed_ + state.attention.n_tokens);
 }
 
 // Evicts behind the sinks.
@@ -190,24 +214,32 @@ void Session::trim_layer(std::int64_t layer, std::int64_t capacity) {
 }
 
 // Under EvictWhen::before the next step's token must find its place: one entry less is kept.
-void Session::select_layer(const LayerState& state) {
-  const std::int64_t budget = layer_capacity_[static_cast<std::size_t>(state.layer)] -
-                              (traits_.evict == EvictWhen::before ? 1 : 0);
+std::int64_t Session::budget(std::int64_t layer) const {
+  return layer_capacity_[static_cast<std::size_t>(layer)] -
+         (traits_.evict == EvictWhen::before ? 1 : 0);
+}
+
+void Session::select_layer(const LayerState& state, std::int64_t tokens_seen) {
+  const std::int64_t most = budget(state.layer);
   std::int64_t entries = 0;
   for (std::int64_t kv_head = 0; kv_head < config_.n_kv_heads; ++kv_head) {
     entries += cache_.length(state.layer, kv_head);
   }
-  if (entries <= budget * config_.n_kv_heads) return;
+  if (entries <= most * config_.n_kv_heads) return;
   keep_.clear();
-  if (budget > 0) {
-    evidence_.show(state, tokens_fed_ + state.attention.n_tokens, budget);
+  if (most > 0) {
+    evidence_.show(state, tokens_seen, most);
     policy_.select(evidence_, keep_);
     ties_at_cut_ += keep_.ties_at_cut;
   }
+  keep_layer(state.layer, keep_);
+}
+
+void Session::keep_layer(std::int64_t layer, const KeepList& keep) {
   for (std::int64_t kv_head = 0; kv_head < config_.n_kv_heads; ++kv_head) {
-    const auto& slots = keep_[static_cast<std::size_t>(kv_head)];
-    cache_.keep(state.layer, kv_head, slots);
-    evidence_.keep(state.layer, kv_head, slots);
+    const auto& slots = keep[static_cast<std::size_t>(kv_head)];
+    cache_.keep(layer, kv_head, slots);
+    evidence_.keep(layer, kv_head, slots);
   }
 }
 
@@ -223,6 +255,10 @@ std::vector<std::int32_t> Session::kept_positions(std::int64_t layer, std::int64
 
 void Session::last_logits(std::span<float> logits) {
   KVB_CHECK(held_tokens_ > 0, "no token was fed");
+  if (!saved_logits_.empty()) {
+    std::copy(saved_logits_.begin(), saved_logits_.end(), logits.begin());
+    return;
+  }
   transformer_.logits(held_tokens_ - 1, logits);
 }
 

@@ -36,8 +36,10 @@ class Session final : private LayerHook {
   // The prompt: fed in chunks, and compressed once, after its last token (after each chunk where
   // the policy's timing says so). A policy whose kept set follows from positions alone acts at each
   // token here too. Results are as those of `feed`.
+  // `future` are the tokens that will be fed next, for policies that need them: ConfigError if
+  // such a policy gets none.
   void prefill(std::span<const std::int32_t> ids, std::span<const std::int32_t> targets,
-               std::span<double> nll);
+               std::span<double> nll, std::span<const std::int32_t> future = {});
 
   // Continues the sequence with `ids`. nll[i] = -log p(targets[i]) after ids[0..i], for the first
   // targets.size() ids; nll has the same size.
@@ -66,7 +68,16 @@ class Session final : private LayerHook {
   void step(std::span<const std::int32_t> ids);
   void recompute_step(std::int32_t id);
   bool selects_now(std::size_t left) const;
-  void select_layer(const LayerState& state);
+  void select_layer(const LayerState& state, std::int64_t tokens_seen);
+  void keep_layer(std::int64_t layer, const KeepList& keep);
+  std::int64_t budget(std::int64_t layer) const;
+  bool selects_after_prompt() const;
+  void replay(std::span<const std::int32_t> prompt, std::span<const std::int32_t> future);
+  void replay_prompt(std::span<const std::int32_t> prompt);
+  void replay_tokens(std::span<const std::int32_t> ids, std::int64_t first_position);
+  void drop_replayed(std::int64_t prompt_tokens);
+  void select_after_prompt();
+  LayerState finished_layer(std::int64_t layer);
   void trim_layer(std::int64_t layer, std::int64_t capacity);
   void share_capacity(std::int64_t longest);
   std::int64_t tokens_per_step() const;
@@ -82,6 +93,7 @@ class Session final : private LayerHook {
   std::vector<std::int64_t> layer_capacity_;  // [n_layers], how the policy divides it
   bool in_prompt_ = false;
   bool selecting_ = false;        // the running step ends in a selection
+  bool replaying_ = false;        // the running step belongs to a second pass
   std::int64_t text_tokens_ = 0;  // as announced to `begin`
   std::int64_t tokens_fed_ = 0;
   std::int64_t decode_steps_ = 0;       // since the prompt
@@ -90,6 +102,10 @@ class Session final : private LayerHook {
   std::int64_t ties_at_cut_ = 0;
   std::vector<std::int32_t> tail_;  // the last tokens fed, for re-computation
   KeepList keep_;                   // [n_kv_heads]
+  // For selections after the prompt: each layer's last attention, [n_layers], and the logits that
+  // a second pass would overwrite, [vocab_size] or empty.
+  std::vector<AttentionArgs> last_attention_;
+  std::vector<float> saved_logits_;
 };
 
 }  // namespace kvbench

@@ -104,6 +104,19 @@ double PolicyOptions::real(std::string_view key) const {
   return parse_real(text(key), -1e300, 1e300, key);
 }
 
+std::vector<std::int32_t> PolicyOptions::ids(std::string_view key) const {
+  std::vector<std::int32_t> ids;
+  std::string_view rest = text(key);
+  if (rest == "none") return ids;
+  const std::string what = fmt::format("policy '{}': key {}", policy_text_, key);
+  while (true) {
+    const std::size_t dot = rest.find('.');
+    ids.push_back(static_cast<std::int32_t>(parse_int(rest.substr(0, dot), 0, INT32_MAX, what)));
+    if (dot == std::string_view::npos) return ids;
+    rest = rest.substr(dot + 1);
+  }
+}
+
 EvictWhen PolicyOptions::evict() const {
   return text("evict") == "before" ? EvictWhen::before : EvictWhen::after;
 }

@@ -22,7 +22,7 @@ struct PolicyOption {
   std::string_view fallback;  // default value as text; empty: the option must be given
   double min = 0.0;           // integer and real: inclusive range
   double max = 0.0;
-  std::string_view choices;  // choice: "after|before"
+  std::string_view choices;  // choice: "after|before"; text: what stands there, "FILE"
   std::string_view summary;  // with the unit
   // Defaults under presets of the key `variant`: "kvpress=64|paper-p=32".
   std::string_view by_variant = {};
@@ -87,6 +87,8 @@ class PolicyOptions {
   std::int64_t integer(std::string_view key) const;
   double real(std::string_view key) const;
   const std::string& text(std::string_view key) const;
+  // Token ids with dots between them, "198.42"; "none": no ids.
+  std::vector<std::int32_t> ids(std::string_view key) const;
   EvictWhen evict() const;
   EvictTiming timing() const;
   PositionMode positions() const;

@@ -14,8 +14,15 @@ PolicyInfo window_policy();
 PolicyInfo sink_policy();
 PolicyInfo recompute_policy();
 PolicyInfo random_policy();
+PolicyInfo expected_attention_policy();
 PolicyInfo h2o_policy();
+PolicyInfo keydiff_policy();
 PolicyInfo knorm_policy();
+PolicyInfo kvzip_policy();
+PolicyInfo lagkv_policy();
+PolicyInfo oracle_policy();
+PolicyInfo qfilter_policy();
+PolicyInfo rkv_policy();
 PolicyInfo tova_policy();
 PolicyInfo snapkv_policy();
 PolicyInfo observed_attention_policy();
@@ -83,11 +90,18 @@ std::span<const PolicyInfo> policies() {
       tova_policy(),                //
       snapkv_policy(),              //
       observed_attention_policy(),  //
+      expected_attention_policy(),  //
+      rkv_policy(),                 // and by what is stored
       knorm_policy(),               // by what is stored
+      keydiff_policy(),             //
+      lagkv_policy(),               //
+      qfilter_policy(),             //
       pyramidkv_policy(),           // over a scorer
       adakv_policy(),               //
       criticalkv_policy(),          //
       criticaladakv_policy(),       //
+      kvzip_policy(),               // with a second pass
+      oracle_policy(),              //
   };
   return table;
 }

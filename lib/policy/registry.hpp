@@ -30,6 +30,8 @@ struct PolicyInfo {
   // take those of that policy.
   std::unique_ptr<EvictionPolicy> (*make_over)(const PolicyOptions& options,
                                                std::unique_ptr<Scorer> scorer) = nullptr;
+  // Whether `usage` names a file that only the user can supply.
+  bool needs_file = false;
 };
 
 constexpr PolicyOption scorer_option() {

@@ -22,11 +22,52 @@ class ScoredPolicy final : public EvictionPolicy {
     }
   }
 
+  void select_model(ModelView& view, std::vector<KeepList>& keep) override {
+    std::vector<ScoredEntry> entries;
+    std::int64_t count = 0;
+    for (std::int64_t layer = 0; layer < view.n_layers; ++layer) {
+      LayerView& shown = view.layer(layer);
+      require_room(traits_, shown.capacity, scorer_->always_kept());
+      count += shown.capacity * shown.n_kv_heads;
+      for (std::int64_t kv_head = 0; kv_head < shown.n_kv_heads; ++kv_head) {
+        scorer_->score(shown, kv_head, scores_);
+        const auto positions = shown.positions(kv_head);
+        for (std::size_t slot = 0; slot < scores_.size(); ++slot) {
+          entries.push_back({scores_[slot], positions[slot], static_cast<std::int32_t>(layer),
+                             static_cast<std::int32_t>(kv_head), static_cast<std::int32_t>(slot)});
+        }
+      }
+    }
+    keep.front().ties_at_cut += keep_best_of_model(entries, count, keep);
+  }
+
  private:
   PolicyTraits traits_;
   std::unique_ptr<Scorer> scorer_;
   std::vector<double> scores_;  // [length] of one head
 };
+
+// The keys capacity and keep. ConfigError unless exactly one of them is given, and a capacity
+// exceeds `always_kept`.
+void set_budget(const PolicyOptions& options, std::int64_t always_kept, PolicyTraits& traits) {
+  const std::int64_t capacity = options.integer("capacity");
+  const double share = options.real("keep");
+  if ((capacity > 0) == (share > 0)) {
+    config_error(
+        "policy '{}': give exactly one of capacity (entries) and keep (share of the prompt)",
+        options.policy_text());
+  }
+  if (capacity > 0) traits.capacity = capacity;
+  if (share > 0) traits.keep_share = share;
+  // Under evict=before one entry less is kept: the next token takes its place.
+  const std::int64_t kept = capacity - (traits.evict == EvictWhen::before ? 1 : 0);
+  if (capacity > 0 && always_kept > 0 && kept <= always_kept) {
+    config_error(
+        "policy '{}': key capacity: expected more than the {} entries that always stay{}, found {}",
+        options.policy_text(), always_kept, kept < capacity ? " and the next token's place" : "",
+        capacity);
+  }
+}
 
 }  // namespace
 
@@ -48,23 +89,17 @@ PolicyTraits timing_traits(const PolicyOptions& options, const PolicyNeeds& need
 PolicyTraits scored_traits(const PolicyOptions& options, const PolicyNeeds& needs,
                            std::int64_t always_kept) {
   PolicyTraits traits = timing_traits(options, needs);
-  const std::int64_t capacity = options.integer("capacity");
-  const double share = options.real("keep");
-  if ((capacity > 0) == (share > 0)) {
-    config_error(
-        "policy '{}': give exactly one of capacity (entries) and keep (share of the prompt)",
-        options.policy_text());
-  }
-  if (capacity > 0) traits.capacity = capacity;
-  if (share > 0) traits.keep_share = share;
-  // Under evict=before one entry less is kept: the next token takes its place.
-  const std::int64_t kept = capacity - (traits.evict == EvictWhen::before ? 1 : 0);
-  if (capacity > 0 && always_kept > 0 && kept <= always_kept) {
-    config_error(
-        "policy '{}': key capacity: expected more than the {} entries that always stay{}, found {}",
-        options.policy_text(), always_kept, kept < capacity ? " and the next token's place" : "",
-        capacity);
-  }
+  set_budget(options, always_kept, traits);
+  return traits;
+}
+
+PolicyTraits after_prompt_traits(const PolicyOptions& options, const Scorer& scorer,
+                                 EvictScope scope) {
+  PolicyTraits traits;
+  traits.timing = EvictTiming::prefill;
+  traits.scope = scope;
+  traits.needs = scorer.needs();
+  set_budget(options, scorer.always_kept(), traits);
   return traits;
 }
 

@@ -53,6 +53,9 @@ PolicyTraits timing_traits(const PolicyOptions& options, const PolicyNeeds& need
 // unless exactly one of capacity and keep is given, and a capacity exceeds `always_kept`.
 PolicyTraits scored_traits(const PolicyOptions& options, const PolicyNeeds& needs,
                            std::int64_t always_kept = 0);
+// For policies that act once, after the prompt: from capacity and keep alone.
+PolicyTraits after_prompt_traits(const PolicyOptions& options, const Scorer& scorer,
+                                 EvictScope scope);
 
 // For budgets that are known only with the prompt: ConfigError unless one exceeds `always_kept`.
 void require_room(const PolicyTraits& traits, std::int64_t budget, std::int64_t always_kept);
@@ -60,6 +63,8 @@ void require_room(const PolicyTraits& traits, std::int64_t budget, std::int64_t 
 // Keeps the `capacity` best entries of each head.
 std::unique_ptr<EvictionPolicy> make_scored_policy(const PolicyOptions& options,
                                                    std::unique_ptr<Scorer> scorer);
+// The same with given traits. Under EvictScope::model the best `capacity` per head on average of
+// all layers' entries stay: score descending, then lower position, layer and head.
 std::unique_ptr<EvictionPolicy> make_scored_policy(const PolicyTraits& traits,
                                                    std::unique_ptr<Scorer> scorer);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <tuple>
 
 #include "core/error.hpp"
 
@@ -41,6 +42,38 @@ std::int64_t keep_best(std::span<const double> scores, std::int64_t count, std::
     ties = std::count(scores.begin(), scores.end(), worst) - at_worst;
   }
   for (const std::int32_t i : order) kept.push_back(first + i);
+  return ties;
+}
+
+std::int64_t keep_best_of_model(std::span<ScoredEntry> entries, std::int64_t count,
+                                std::span<KeepList> keep) {
+  for (const ScoredEntry& entry : entries) {
+    if (std::isnan(entry.score)) {
+      data_error("NaN score, layer {}, head {}, row {}", entry.layer, entry.kv_head, entry.slot);
+    }
+  }
+  const auto chosen = static_cast<std::size_t>(
+      std::clamp<std::int64_t>(count, 0, static_cast<std::int64_t>(entries.size())));
+  const auto before = [](const ScoredEntry& a, const ScoredEntry& b) {
+    if (a.score != b.score) return a.score > b.score;
+    return std::tie(a.position, a.layer, a.kv_head) < std::tie(b.position, b.layer, b.kv_head);
+  };
+  std::nth_element(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(chosen),
+                   entries.end(), before);
+  for (const ScoredEntry& entry : entries.first(chosen)) {
+    keep[static_cast<std::size_t>(entry.layer)][static_cast<std::size_t>(entry.kv_head)].push_back(
+        entry.slot);
+  }
+  for (KeepList& layer : keep) {
+    for (std::size_t kv_head = 0; kv_head < layer.size(); ++kv_head) {
+      std::sort(layer[kv_head].begin(), layer[kv_head].end());
+    }
+  }
+  if (chosen == 0) return 0;
+  double worst = entries.front().score;
+  for (const ScoredEntry& entry : entries.first(chosen)) worst = std::min(worst, entry.score);
+  std::int64_t ties = 0;
+  for (const ScoredEntry& entry : entries.subspan(chosen)) ties += entry.score == worst ? 1 : 0;
   return ties;
 }
 

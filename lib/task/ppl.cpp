@@ -204,7 +204,8 @@ void PplTask::score_segment(Session& session, const Segment& segment, std::int64
   std::vector<double> nll;
   if (segment.prompt > 0) {
     const auto start = Clock::now();
-    session.prefill(ids.first(segment.prompt), {}, {});
+    session.prefill(ids.first(segment.prompt), {}, {},
+                    ids.subspan(segment.prompt, n - segment.prompt));
     measured.prefill_seconds += seconds_since(start);
     measured.prefill_tokens += static_cast<std::int64_t>(segment.prompt);
   }

@@ -45,7 +45,8 @@ void feed(Session& session, const ModelConfig& config, const TraceRequest& reque
   const std::span<double> nll(trace.nll);
   const std::size_t prompt = request.ids.size();
   const std::size_t scored = std::min(prompt, nll.size());
-  session.prefill(ids.first(prompt), ids.subspan(1, scored), nll.first(scored));
+  session.prefill(ids.first(prompt), ids.subspan(1, scored), nll.first(scored),
+                  ids.subspan(prompt));
   trace.kept_after_prompt = kept_places(session, config);
   for (std::size_t i = prompt; i < ids.size(); ++i) {
     const std::size_t target = i + 1 < ids.size() ? 1 : 0;
