@@ -83,9 +83,10 @@ void ReplayScores::collect_largest(const LayerState& state) {
                          sum_of(weights + chunk_first_, chunk_end_ - chunk_first_) +
                          sum_of(weights + prompt_tokens_, length - prompt_tokens_);
     if (share == 0.0) continue;
+    const double factor = 1.0 / share;
     double* scores = scores_[static_cast<std::size_t>(state.layer * n_kv_heads_ + kv_head)].data();
     for (std::int64_t slot = chunk_first_; slot < chunk_end_; ++slot) {
-      scores[slot] = std::max(scores[slot], static_cast<double>(weights[slot]) / share);
+      scores[slot] = std::max(scores[slot], static_cast<double>(weights[slot]) * factor);
     }
   }
 }

@@ -103,6 +103,13 @@ void Session::run(std::span<const std::int32_t> ids, std::span<const std::int32_
                   std::span<double> nll) {
   KVB_CHECK(targets.size() <= ids.size() && nll.size() == targets.size(),
             "{} ids, {} targets, {} results", ids.size(), targets.size(), nll.size());
+  std::vector<std::int32_t> replaced;
+  if (traits_.sink_token && tokens_fed_ < traits_.kept->sinks) {
+    replaced.assign(ids.begin(), ids.end());
+    const auto left = static_cast<std::size_t>(traits_.kept->sinks - tokens_fed_);
+    std::fill_n(replaced.begin(), std::min(left, replaced.size()), *traits_.sink_token);
+    ids = replaced;
+  }
   for (std::size_t done = 0; done < ids.size();) {
     const std::size_t n = advance(ids.subspan(done));
     tokens_fed_ += static_cast<std::int64_t>(n);

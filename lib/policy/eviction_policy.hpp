@@ -52,6 +52,9 @@ struct PolicyTraits {
   // Set when what is kept follows from positions alone: the first `sinks` and the last `recent`
   // tokens. Such policies need no `select`, and any number of tokens can be evaluated at once.
   std::optional<AttentionPattern> kept;
+  // With `kept`: what is fed in place of the text's first `sinks` tokens. They are scored as the
+  // text has them.
+  std::optional<std::int32_t> sink_token;
   // Set for "sliding window with re-computation": nothing is cached between tokens; each token is
   // the last of a fresh forward over this many.
   std::optional<std::int64_t> recompute_length;

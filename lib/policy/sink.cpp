@@ -9,6 +9,10 @@ namespace {
 constexpr PolicyOption kOptions[] = {
     {"sinks", OptionKind::integer, "4", 0, kMaxEntries, "", "first entries that always stay"},
     {"recent", OptionKind::integer, "", 0, kMaxEntries, "", "last entries that stay"},
+    {"sink_tokens", OptionKind::choice, "first", 0, 0, "first|newline",
+     "the sinks are the text's first tokens, or line breaks in their place"},
+    {"newline_id", OptionKind::integer, "-1", -1, kMaxEntries, "",
+     "sink_tokens=newline: the tokenizer's id of a line break"},
     evict_option(),
     positions_option("cache_index"),
 };
@@ -24,6 +28,13 @@ class SinkPolicy final : public EvictionPolicy {
           "sinks by 1 or more)",
           recent);
     }
+    const std::int64_t newline = options.integer("newline_id");
+    const bool replaced = options.text("sink_tokens") == "newline";
+    if (replaced != (newline >= 0)) {
+      config_error("policy '{}': sink_tokens=newline and newline_id=ID go together",
+                   options.policy_text());
+    }
+    if (replaced) traits_.sink_token = static_cast<std::int32_t>(newline);
     traits_.capacity = sinks + recent;
     traits_.evict = options.evict();
     traits_.positions = options.positions();
@@ -45,7 +56,7 @@ PolicyInfo sink_policy() {
   return {"sink",
           "sink4+1020",
           "keeps the first entries (attention sinks) and the last ones",
-          "StreamingLLM (arXiv:2309.17453), section 3.2",
+          "StreamingLLM (arXiv:2309.17453), section 3.2; line breaks as sinks: its table 1",
           kOptions,
           make};
 }

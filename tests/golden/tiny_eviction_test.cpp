@@ -61,6 +61,25 @@ TEST_CASE("with one layer, eviction before the step is a dense run over what is 
   CHECK(test::largest_difference(after.last_logits, as_doubles(nine.last_logits)) < 1e-5);
 }
 
+TEST_CASE("line breaks as sinks: a text that begins with them, scored as the original") {
+  const Ids p20 = test::ids_of("P20");
+  Ids with_breaks = p20;
+  std::fill_n(with_breaks.begin(), 3, 7);
+  const Trace plain = run("llama", "sink3+5", with_breaks, 4);
+  for (const std::int64_t chunk : {1, 2, 64}) {
+    const Trace replaced = run("llama", "sink3+5:sink_tokens=newline,newline_id=7", p20, chunk);
+    CHECK(test::largest_difference(replaced.last_logits, as_doubles(plain.last_logits)) < 1e-5);
+    CHECK(replaced.nll[0] != doctest::Approx(plain.nll[0]).epsilon(1e-3));  // of p20[1], not of 7
+    for (std::size_t i = 2; i < plain.nll.size(); ++i) {
+      CHECK(replaced.nll[i] == doctest::Approx(plain.nll[i]).epsilon(1e-4));
+    }
+  }
+  for (const char* half : {"sink3+5:sink_tokens=newline", "sink3+5:newline_id=7"}) {
+    CHECK(test::contains(test::error_text<ConfigError>([&] { run("llama", half, p20, 1); }),
+                         "go together"));
+  }
+}
+
 TEST_CASE("a budget of the whole text changes nothing") {
   for (const std::string model : {"llama_1layer", "llama", "qwen3"}) {
     const Trace full = run(model, "full", test::ids_of("P20"), 64);
