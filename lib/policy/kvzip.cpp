@@ -12,7 +12,7 @@ constexpr PolicyOption kOptions[] = {
     keep_option(),
     {"chunk", OptionKind::integer, "2048", 1, kMaxEntries, "", "tokens reconstructed at a time"},
     {"sinks", OptionKind::integer, "4", 0, kMaxEntries, "", "first entries that stay"},
-    {"instruction", OptionKind::text, "none", 0, 0, "IDS",
+    {"instruction", OptionKind::text, "none", 0, 0, "",
      "token ids before each chunk, with dots between them: a request to repeat the context"},
     {"scope", OptionKind::choice, "model", 0, 0, "model|layer",
      "what shares a budget: all layers, or the heads of a layer equally"},

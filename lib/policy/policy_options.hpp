@@ -22,7 +22,7 @@ struct PolicyOption {
   std::string_view fallback;  // default value as text; empty: the option must be given
   double min = 0.0;           // integer and real: inclusive range
   double max = 0.0;
-  std::string_view choices;  // choice: "after|before"; text: what stands there, "FILE"
+  std::string_view choices;  // choice: "after|before"
   std::string_view summary;  // with the unit
   // Defaults under presets of the key `variant`: "kvpress=64|paper-p=32".
   std::string_view by_variant = {};

@@ -111,7 +111,7 @@ Outcome outcome_of(Session& session, const ModelConfig& config) {
 template <class Seen>
 void run(Session& session, const Ids& prompt, const Ids& decoded, Seen seen) {
   session.begin(static_cast<std::int64_t>(prompt.size() + decoded.size()));
-  session.prefill(prompt, {}, {});
+  session.prefill(prompt, {}, {}, decoded);
   seen(0);
   std::int64_t step = 0;
   for (const std::int32_t id : decoded) {
@@ -160,6 +160,7 @@ void for_every_policy(std::int64_t budget, Check check) {
   for (const PolicyInfo& info : policies()) {
     CAPTURE(info.name);
     CAPTURE(budget);
+    if (info.needs_file) continue;
     const auto policy = with_budget(info, budget);
     if (policy) check(info, *policy);
   }
@@ -210,6 +211,7 @@ TEST_CASE("policies: one budget for the whole text gives what full gives") {
     const Outcome full = run(bench, make_policy("full"), prompt, decoded);
     for (const PolicyInfo& info : policies()) {
       CAPTURE(info.name);
+      if (info.needs_file) continue;
       const bool has_modes =
           std::any_of(info.options.begin(), info.options.end(), [](const PolicyOption& option) {
             return option.key == "positions" &&

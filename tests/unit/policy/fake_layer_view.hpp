@@ -64,6 +64,7 @@ class FakeLayerView final : public LayerView {
   std::span<const double> mass(std::int64_t) override { return none(); }
   std::span<const double> query_mean(std::int64_t) override { return none(); }
   std::span<const double> query_covariance(std::int64_t) override { return none(); }
+  std::span<const double> output_norms(std::int64_t) override { return none(); }
   std::span<const double> replayed(std::int64_t) override { return none(); }
   std::span<const double> inv_freq() const override { return {}; }
   double rope_attention_factor() const override { return 1.0; }
