@@ -54,7 +54,7 @@ class RkvScorer final : public Scorer {
 
   void score(LayerView& view, std::int64_t kv_head, std::vector<double>& scores) override {
     const std::int64_t length = view.length(kv_head);
-    const std::int64_t observed = std::max<std::int64_t>(0, length - view.window_rows());
+    const std::int64_t observed = std::max<std::int64_t>(0, length - rows(view));
     scores.assign(static_cast<std::size_t>(length), kAlwaysKept);
     if (observed == 0) return;
     importance(view, kv_head, static_cast<std::size_t>(observed));
@@ -71,12 +71,14 @@ class RkvScorer final : public Scorer {
   }
 
  private:
+  std::int64_t rows(LayerView& view) const { return std::min(window_, view.window_rows()); }
+
   // Mean over the window's rows of a softmax over the entries before it; each row is the largest
   // logit among the group's query heads.
   void importance(LayerView& view, std::int64_t kv_head, std::size_t observed) {
-    const std::int64_t rows = view.window_rows();
+    const std::int64_t end = view.window_rows();
     importance_.assign(observed, 0.0);
-    for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t row = end - rows(view); row < end; ++row) {
       logits_.assign(observed, -1e300);
       for (std::int64_t head = kv_head * view.group; head < (kv_head + 1) * view.group; ++head) {
         const auto weights = view.window_row(head, row);
@@ -89,7 +91,7 @@ class RkvScorer final : public Scorer {
       }
       softmax(logits_);
       for (std::size_t slot = 0; slot < observed; ++slot) {
-        importance_[slot] += logits_[slot] / static_cast<double>(rows);
+        importance_[slot] += logits_[slot] / static_cast<double>(rows(view));
       }
     }
   }

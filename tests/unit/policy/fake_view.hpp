@@ -39,11 +39,14 @@ class FakeView final : public LayerView {
   std::span<const double> output_norms(std::int64_t head) override {
     return norms[static_cast<std::size_t>(head)];
   }
+  double window_log_sum_exp(std::int64_t, std::int64_t) override { absent(); }
+  std::span<const double> replayed(std::int64_t) override { absent(); }
   std::span<const double> query_mean(std::int64_t) override { absent(); }
   std::span<const double> query_covariance(std::int64_t) override { absent(); }
   std::span<const float> keys(std::int64_t) override { absent(); }
   std::span<const float> values(std::int64_t) override { absent(); }
   std::span<const double> inv_freq() const override { absent(); }
+  double rope_attention_factor() const override { return 1.0; }
   bool rope_interleaved() const override { return false; }
 
  private:

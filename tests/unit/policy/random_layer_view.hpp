@@ -1,4 +1,4 @@
-// A layer with made-up contents, for tests of scorers: no model, no engine.
+// A layer with random keys and values, for tests of scorers: no model, no engine.
 #pragma once
 
 #include <cmath>
@@ -12,10 +12,10 @@
 
 namespace kvbench::test {
 
-class FakeLayerView final : public LayerView {
+class RandomLayerView final : public LayerView {
  public:
-  FakeLayerView(std::int64_t length, std::int64_t kv_heads, std::int64_t heads_per_group,
-                std::int64_t dim)
+  RandomLayerView(std::int64_t length, std::int64_t kv_heads, std::int64_t heads_per_group,
+                  std::int64_t dim)
       : positions_(static_cast<std::size_t>(length)),
         keys_(static_cast<std::size_t>(length * dim)),
         values_(keys_.size()) {
@@ -74,7 +74,7 @@ class FakeLayerView final : public LayerView {
   const std::vector<double>& window_score(std::int64_t head, std::int64_t row) const {
     return window_scores_.at(static_cast<std::size_t>(head)).at(static_cast<std::size_t>(row));
   }
-  static std::span<const double> none() { throw InternalError("the fake layer has none"); }
+  static std::span<const double> none() { throw InternalError("not part of this view"); }
 
   std::vector<std::int32_t> positions_;
   std::vector<float> keys_, values_, row_;
