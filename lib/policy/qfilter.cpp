@@ -81,6 +81,7 @@ PolicyInfo qfilter_policy() {
           kOptions,
           make,
           make_scorer,
+          /*make_over=*/nullptr,
           /*needs_file=*/true};
 }
 

@@ -90,7 +90,8 @@ TEST_CASE("a budget must exceed the sinks") {
 TEST_CASE("all options are in the record, given or not") {
   const ConfiguredPolicy policy = make_policy("sink4+8:evict=before");
   const std::vector<std::pair<std::string, std::string>> expected = {
-      {"sinks", "4"}, {"recent", "8"}, {"evict", "before"}, {"positions", "cache_index"}};
+      {"sinks", "4"},       {"recent", "8"},     {"sink_tokens", "first"},
+      {"newline_id", "-1"}, {"evict", "before"}, {"positions", "cache_index"}};
   CHECK(policy.options == expected);
 }
 
