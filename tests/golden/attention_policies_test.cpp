@@ -43,6 +43,12 @@ class UngroupedView final : public LayerView {
   std::span<const float> window_row(std::int64_t head, std::int64_t row) override {
     return view_.window_row(head, row);
   }
+  double window_log_sum_exp(std::int64_t head, std::int64_t row) override {
+    return view_.window_log_sum_exp(head, row);
+  }
+  std::span<const double> replayed(std::int64_t head) override {
+    return view_.replayed(head / shared_);
+  }
   std::span<const double> mass(std::int64_t head) override { return view_.mass(head / shared_); }
   std::span<const double> query_mean(std::int64_t head) override { return view_.query_mean(head); }
   std::span<const double> query_covariance(std::int64_t head) override {
@@ -54,6 +60,7 @@ class UngroupedView final : public LayerView {
     return view_.output_norms(head);
   }
   std::span<const double> inv_freq() const override { return view_.inv_freq(); }
+  double rope_attention_factor() const override { return view_.rope_attention_factor(); }
   bool rope_interleaved() const override { return view_.rope_interleaved(); }
 
  private:
