@@ -39,7 +39,9 @@ PplRequest resolve(const PplOptions& options) {
   request.model = options.run.model;
   request.chunk = options.run.chunk;
   request.dtype = options.run.compute_dtype();
-  request.kv_dtype = options.run.cache_dtype();
+  const KvFormat kv = options.run.kv_format();
+  request.kv_dtype = kv.dtype;
+  request.kivi = kv.kivi;
   request.backend = options.run.backend;
   request.threads = options.run.thread_count();
   request.seed = options.run.seed;

@@ -26,8 +26,8 @@ DType RunOptions::compute_dtype() const {
   return parse_float_dtype(dtype);
 }
 
-DType RunOptions::cache_dtype() const {
-  return parse_float_dtype(kv_dtype == "same" ? dtype : kv_dtype);
+KvFormat RunOptions::kv_format() const {
+  return parse_kv_format(kv, compute_dtype());
 }
 
 int RunOptions::thread_count() const {
@@ -38,8 +38,9 @@ void add_run_options(CLI::App& command, RunOptions& options) {
   add_text(command, "--model", options.model, "Hugging Face checkpoint directory")->required();
   add_choice(command, "--dtype", options.dtype, {"f32", "bf16"},
              "Dtype of the matrix products; softmax, residual stream and loss are f32 or better");
-  add_choice(command, "--kv", options.kv_dtype, {"same", "f32", "bf16"},
-             "Dtype of the stored keys and values (same: that of --dtype)");
+  add_text(command, "--kv", options.kv,
+           "Stored keys and values: same (the dtype of --dtype), f32, bf16, or quantised, as in "
+           "kivi:bits=2,group=32,residual=128 (dtype=bf16: of the rows not quantised)");
   std::vector<std::string> names{"auto"};
   for (const BackendSpec& spec : backends()) names.emplace_back(spec.name);
   add_choice(command, "--backend", options.backend, names, "Where the model runs");

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cache/kv_format.hpp"
 #include "core/dtype.hpp"
 
 namespace kvbench {
@@ -14,14 +15,14 @@ namespace kvbench {
 struct RunOptions {
   std::string model;
   std::string dtype = "f32";
-  std::string kv_dtype = "same";
+  std::string kv = "same";
   std::string backend = "auto";
   std::int64_t threads = 0;  // 0: as many as this process may use
   std::int64_t chunk = 512;
   std::uint64_t seed = 0;
 
   DType compute_dtype() const;
-  DType cache_dtype() const;
+  KvFormat kv_format() const;
   int thread_count() const;
 };
 

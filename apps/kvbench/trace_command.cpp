@@ -35,7 +35,9 @@ TraceRequest resolve(const TraceOptions& options) {
   request.model = options.run.model;
   request.chunk = options.run.chunk;
   request.dtype = options.run.compute_dtype();
-  request.kv_dtype = options.run.cache_dtype();
+  const KvFormat kv = options.run.kv_format();
+  request.kv_dtype = kv.dtype;
+  request.kivi = kv.kivi;
   request.backend = options.run.backend;
   request.threads = options.run.thread_count();
   request.seed = options.run.seed;
@@ -77,6 +79,7 @@ Json to_json(const Trace& trace) {
           {"kv_bytes_peak", trace.kv_bytes_peak},
           {"evicted", trace.evicted},
           {"ties_at_cut", trace.ties_at_cut},
+          {"quantised_rows", trace.quantised_rows},
           {"warnings", trace.warnings}};
 }
 
@@ -141,6 +144,7 @@ void print_text(const Trace& trace) {
              human_bytes(static_cast<double>(trace.kv_bytes_allocated)),
              human_bytes(static_cast<double>(trace.kv_bytes_peak)), trace.evicted,
              trace.ties_at_cut);
+  if (trace.quantised_rows > 0) fmt::print("{} rows quantised\n", trace.quantised_rows);
   for (const std::string& warning : trace.warnings) fmt::print("warning: {}\n", warning);
 }
 

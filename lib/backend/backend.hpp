@@ -14,6 +14,7 @@
 #include <span>
 #include <string_view>
 
+#include "backend/quantised_rows.hpp"
 #include "core/buffer.hpp"
 #include "core/dtype.hpp"
 #include "core/error.hpp"
@@ -126,12 +127,16 @@ struct RowMove {
   std::int64_t n_rows;
 };
 
-// What is stored for one KV head of one layer. Slots are ordered by position, ascending.
+// What is stored for one KV head of one layer. Slots are ordered by position, ascending. The first
+// slots may be quantised, of keys and of values not equally many; `keys` and `values` are the rows
+// of the slots after those.
 struct KvHeadView {
-  const void* keys;               // [length, head_dim] of kv_dtype
-  const void* values;             // [length, head_dim] of kv_dtype
+  const void* keys;               // [length - quantised_keys.n_rows, head_dim] of kv_dtype
+  const void* values;             // [length - quantised_values.n_rows, head_dim] of kv_dtype
   const std::int32_t* positions;  // host, [length]: each slot's place in the text
   std::int64_t length;
+  QuantisedRows quantised_keys = {};
+  QuantisedRows quantised_values = {};
 };
 
 constexpr std::int64_t kUnlimited = INT64_C(1) << 62;
@@ -209,7 +214,8 @@ enum class Feature : std::uint8_t {
   unrotated_layer,      // AttentionArgs::distance_by_slot
   alibi,                // AttentionArgs::alibi_slopes
   attention_logit_cap,  // AttentionArgs::logit_cap
-  logit_cap             // NllArgs::logit_cap
+  logit_cap,            // NllArgs::logit_cap
+  quantised_kv          // quantise, and KvHeadView::quantised_keys and quantised_values
 };
 std::string_view feature_name(Feature feature);
 
@@ -251,6 +257,8 @@ class Backend {
   virtual void scale(float*, std::int64_t, float) { throw InternalError("no scale"); }
   virtual void kv_append(const KvAppendArgs& args) = 0;
   virtual void move_rows(std::span<const RowMove> moves, std::size_t row_bytes) = 0;
+  // As quantise_rows, in the backend's memory.
+  virtual std::int64_t quantise(const QuantiseArgs&) { throw InternalError("no quantise"); }
   virtual void attention(const AttentionArgs& args) = 0;
   virtual void attention_weights(const AttentionWeightsArgs& args) = 0;
   virtual void nll(const NllArgs& args) = 0;

@@ -29,6 +29,8 @@ std::string_view feature_name(Feature feature) {
       return "soft-capped attention";
     case Feature::logit_cap:
       return "soft-capped logits";
+    case Feature::quantised_kv:
+      return "attention over quantised keys and values";
   }
   throw InternalError("a feature without a name");
 }

@@ -1,164 +1,162 @@
-// KvCache: one slab of rows per layer, KV head and side. Live rows are contiguous but need not
-// start at row 0: a streaming policy evicts behind its sinks at every step, and moving a few sink
-// rows up is much cheaper than moving all recent rows down.
+// KvCache: places, counts and statistics; the rows themselves are the business of HeadStore.
 #include "cache/kv_cache.hpp"
 
 #include <algorithm>
 
+#include "cache/kivi_store.hpp"
 #include "core/error.hpp"
 
 namespace kvbench {
 
+void check_kivi(const KiviOptions& options, std::int64_t head_dim, const Backend& backend) {
+  if (options.residual % options.group != 0) {
+    config_error("kivi: residual={} is not a multiple of group={}", options.residual,
+                 options.group);
+  }
+  if (head_dim % options.group != 0) {
+    config_error("kivi: the model's head_dim {} is not a multiple of group={}", head_dim,
+                 options.group);
+  }
+  if (!backend.supports(Feature::quantised_kv)) {
+    device_error("backend {} cannot compute {}, which --kv kivi needs; use the cpu backend",
+                 backend.name(), feature_name(Feature::quantised_kv));
+  }
+}
+
 KvCache::KvCache(Backend& backend, const KvCacheShape& shape)
-    : backend_(backend),
-      shape_(shape),
+    : shape_(shape),
       heads_(static_cast<std::size_t>(shape.n_layers * shape.n_kv_heads)),
       views_(static_cast<std::size_t>(shape.n_kv_heads)),
       key_targets_(static_cast<std::size_t>(shape.n_kv_heads)),
-      value_targets_(static_cast<std::size_t>(shape.n_kv_heads)) {}
+      value_targets_(static_cast<std::size_t>(shape.n_kv_heads)) {
+  if (shape.kivi) check_kivi(*shape.kivi, shape.head_dim, backend);
+  const std::size_t row_bytes = static_cast<std::size_t>(shape.head_dim) * dtype_size(shape.dtype);
+  for (Head& h : heads_) {
+    if (shape.kivi) {
+      h.store =
+          std::make_unique<KiviStore>(backend, meter_, *shape.kivi, shape.head_dim, shape.dtype);
+    } else {
+      h.store = std::make_unique<PlainStore>(backend, meter_, row_bytes);
+    }
+  }
+}
 
 void KvCache::reserve(std::int64_t rows) {
-  for (Head& h : heads_) {
-    if (h.rows < rows) reallocate(h, rows);
-  }
+  for (Head& h : heads_) h.store->reserve(rows);
 }
 
-void KvCache::reallocate(Head& h, std::int64_t rows) {
-  const std::size_t bytes = static_cast<std::size_t>(rows) * row_bytes();
-  // One side at a time, so that at most one slab exists twice.
-  for (Buffer* side : {&h.keys, &h.values}) {
-    Buffer grown = backend_.allocate(bytes, &meter_);
-    if (h.length > 0) {
-      backend_.copy_rows(grown.as<void>(), side->as<std::byte>() + h.begin * row_bytes(),
-                         static_cast<std::size_t>(h.length) * row_bytes());
-    }
-    *side = std::move(grown);
-  }
-  std::vector<std::int32_t> positions(static_cast<std::size_t>(rows));
-  std::copy_n(h.positions.begin() + h.begin, h.length, positions.begin());
-  h.positions = std::move(positions);
-  h.begin = 0;
-  h.rows = rows;
-}
-
-void KvCache::make_room(Head& h, std::int64_t n_new) {
-  if (h.begin + h.length + n_new <= h.rows) return;
-  const std::int64_t needed = h.length + n_new;
-  // Sliding the live rows to the front pays only if it buys many appends; else grow.
-  if (h.begin > 0 && needed + h.length / 8 <= h.rows) {
-    move_rows(h, 0, h.begin, h.length);
-    h.begin = 0;
-    return;
-  }
-  reallocate(h, std::max(needed + needed / 4, needed + 16));
+void KvCache::reserve_waiting(std::int64_t rows) {
+  for (Head& h : heads_) h.store->reserve_waiting(rows);
 }
 
 KvCache::AppendTarget KvCache::append(std::int64_t layer,
                                       std::span<const std::int32_t> new_positions) {
-  const auto n = static_cast<std::int64_t>(new_positions.size());
   for (std::int64_t kv_head = 0; kv_head < shape_.n_kv_heads; ++kv_head) {
     Head& h = head(layer, kv_head);
-    make_room(h, n);
-    const std::int64_t first = h.begin + h.length;
-    const std::size_t offset = static_cast<std::size_t>(first) * row_bytes();
-    key_targets_[static_cast<std::size_t>(kv_head)] = h.keys.as<std::byte>() + offset;
-    value_targets_[static_cast<std::size_t>(kv_head)] = h.values.as<std::byte>() + offset;
-    std::copy(new_positions.begin(), new_positions.end(), h.positions.begin() + first);
-    h.length += n;
+    const std::int64_t before = h.store->live_bytes();
+    const auto rows = h.store->append(static_cast<std::int64_t>(new_positions.size()));
+    key_targets_[static_cast<std::size_t>(kv_head)] = rows.keys;
+    value_targets_[static_cast<std::size_t>(kv_head)] = rows.values;
+    h.slots.append(new_positions);
+    live_bytes_ += h.store->live_bytes() - before;
   }
-  live_rows_ += n * shape_.n_kv_heads;
-  peak_live_rows_ = std::max(peak_live_rows_, live_rows_);
+  peak_live_bytes_ = std::max(peak_live_bytes_, live_bytes_);
   return {key_targets_, value_targets_};
 }
 
 std::span<const KvHeadView> KvCache::view(std::int64_t layer) {
   for (std::int64_t kv_head = 0; kv_head < shape_.n_kv_heads; ++kv_head) {
     const Head& h = head(layer, kv_head);
-    const std::size_t offset = static_cast<std::size_t>(h.begin) * row_bytes();
-    views_[static_cast<std::size_t>(kv_head)] = {h.keys.as<std::byte>() + offset,
-                                                 h.values.as<std::byte>() + offset,
-                                                 h.positions.data() + h.begin, h.length};
+    KvHeadView& view = views_[static_cast<std::size_t>(kv_head)];
+    view = h.store->view();
+    view.positions = h.slots.positions().data();
+    view.length = h.slots.length();
   }
   return views_;
 }
 
 std::span<const std::int32_t> KvCache::positions(std::int64_t layer, std::int64_t kv_head) const {
-  const Head& h = head(layer, kv_head);
-  return {h.positions.data() + h.begin, static_cast<std::size_t>(h.length)};
+  return head(layer, kv_head).slots.positions();
 }
 
 std::int64_t KvCache::length(std::int64_t layer, std::int64_t kv_head) const {
-  return head(layer, kv_head).length;
+  return head(layer, kv_head).slots.length();
 }
 
 std::int64_t KvCache::longest() const {
   std::int64_t longest = 0;
-  for (const Head& h : heads_) longest = std::max(longest, h.length);
+  for (const Head& h : heads_) longest = std::max(longest, h.slots.length());
   return longest;
 }
 
-void KvCache::move_rows(Head& h, std::int64_t dst, std::int64_t src, std::int64_t count) {
-  if (count == 0 || dst == src) return;
-  const RowMove moves[] = {{h.keys.as<void>(), dst, src, count},
-                           {h.values.as<void>(), dst, src, count}};
-  backend_.move_rows(moves, row_bytes());
-  if (dst < src) {
-    std::copy_n(h.positions.begin() + src, count, h.positions.begin() + dst);
-  } else {
-    std::copy_backward(h.positions.begin() + src, h.positions.begin() + src + count,
-                       h.positions.begin() + dst + count);
-  }
-}
-
-void KvCache::count_evicted(std::int64_t entries) {
-  live_rows_ -= entries;
-  evicted_entries_ += entries;
+void KvCache::keep_runs(Head& h) {
+  const std::int64_t bytes = h.store->live_bytes();
+  h.slots.keep(runs_);
+  h.store->keep(runs_);
+  live_bytes_ += h.store->live_bytes() - bytes;
 }
 
 void KvCache::evict_run(std::int64_t layer, std::int64_t kv_head, std::int64_t first,
                         std::int64_t count) {
   Head& h = head(layer, kv_head);
-  KVB_CHECK(first >= 0 && count >= 0 && first + count <= h.length, "run {}+{} of {} slots", first,
-            count, h.length);
+  const std::int64_t length = h.slots.length();
+  KVB_CHECK(first >= 0 && count >= 0 && first + count <= length, "run {}+{} of {} slots", first,
+            count, length);
   if (count == 0) return;
-  const std::int64_t behind = h.length - first - count;
-  if (first <= behind) {
-    move_rows(h, h.begin + count, h.begin, first);
-    h.begin += count;
-  } else {
-    move_rows(h, h.begin + first, h.begin + first + count, behind);
-  }
-  h.length -= count;
-  count_evicted(count);
+  runs_.clear();
+  if (first > 0) runs_.push_back({0, first});
+  if (first + count < length) runs_.push_back({first + count, length - first - count});
+  keep_runs(h);
+  evicted_entries_ += count;
 }
 
 void KvCache::keep(std::int64_t layer, std::int64_t kv_head, std::span<const std::int32_t> slots) {
   Head& h = head(layer, kv_head);
-  const auto kept = static_cast<std::int64_t>(slots.size());
+  const std::int64_t length = h.slots.length();
+  runs_.clear();
   for (std::size_t i = 0; i < slots.size(); ++i) {
-    KVB_CHECK(slots[i] >= 0 && slots[i] < h.length && (i == 0 || slots[i] > slots[i - 1]),
-              "kept slots must ascend within {}", h.length);
+    const std::int64_t slot = slots[i];
+    KVB_CHECK(slot >= 0 && slot < length && (i == 0 || slot > slots[i - 1]),
+              "kept slots must ascend within {}", length);
+    if (!runs_.empty() && runs_.back().first + runs_.back().count == slot) {
+      ++runs_.back().count;
+    } else {
+      runs_.push_back({slot, 1});
+    }
   }
-  if (kept == h.length) return;
-  // The slots that stay in front stay where they are; a single gap is the streaming case.
-  std::int64_t front = 0;
-  while (front < kept && slots[static_cast<std::size_t>(front)] == front) ++front;
-  const std::int64_t gap = h.length - kept;
-  if (front == kept || slots[static_cast<std::size_t>(front)] == front + gap) {
-    evict_run(layer, kv_head, front, gap);
-    return;
+  const std::int64_t evicted = length - static_cast<std::int64_t>(slots.size());
+  if (evicted > 0) keep_runs(h);
+  evicted_entries_ += evicted;
+}
+
+void KvCache::truncate(std::int64_t layer, std::int64_t kv_head, std::int64_t length) {
+  Head& h = head(layer, kv_head);
+  KVB_CHECK(length >= 0 && length <= h.slots.length(), "{} of {} slots", length, h.slots.length());
+  runs_.clear();
+  if (length > 0) runs_.push_back({0, length});
+  keep_runs(h);
+}
+
+void KvCache::quantise(std::int64_t layer) {
+  for (std::int64_t kv_head = 0; kv_head < shape_.n_kv_heads; ++kv_head) {
+    Head& h = head(layer, kv_head);
+    const std::int64_t bytes = h.store->live_bytes();
+    const auto fault = h.store->quantise();
+    live_bytes_ += h.store->live_bytes() - bytes;
+    if (!fault) continue;
+    data_error(
+        "layer {}, KV head {}: non-finite {} in the {} token {}: kivi stores finite numbers, scale "
+        "and zero in f16 (at most 65504)",
+        layer, kv_head, fault->of_keys ? "key" : "value",
+        fault->of_keys ? "group that begins at" : "row of",
+        h.slots.positions()[static_cast<std::size_t>(fault->slot)]);
   }
-  std::int64_t to = front;
-  for (std::int64_t i = front; i < kept;) {
-    const std::int64_t from = slots[static_cast<std::size_t>(i)];
-    std::int64_t run = 1;
-    while (i + run < kept && slots[static_cast<std::size_t>(i + run)] == from + run) ++run;
-    move_rows(h, h.begin + to, h.begin + from, run);
-    to += run;
-    i += run;
-  }
-  h.length = kept;
-  count_evicted(gap);
+}
+
+std::int64_t KvCache::quantised_rows() const {
+  std::int64_t rows = -quantised_before_;
+  for (const Head& h : heads_) rows += h.store->quantised_rows();
+  return rows;
 }
 
 void KvCache::truncate(std::int64_t layer, std::int64_t kv_head, std::int64_t length) {
@@ -169,22 +167,21 @@ void KvCache::truncate(std::int64_t layer, std::int64_t kv_head, std::int64_t le
 }
 
 void KvCache::shrink(std::int64_t spare_rows) {
-  for (Head& h : heads_) {
-    if (h.length + spare_rows < h.rows) reallocate(h, h.length + spare_rows);
-  }
+  for (Head& h : heads_) h.store->shrink(spare_rows);
 }
 
 void KvCache::clear() {
   for (Head& h : heads_) {
-    h.begin = 0;
-    h.length = 0;
+    h.slots.clear();
+    h.store->clear();
   }
-  live_rows_ = 0;
+  live_bytes_ = 0;
 }
 
 void KvCache::reset_statistics() {
-  peak_live_rows_ = live_rows_;
+  peak_live_bytes_ = live_bytes_;
   evicted_entries_ = 0;
+  quantised_before_ += quantised_rows();
   meter_.reset_peak();
 }
 

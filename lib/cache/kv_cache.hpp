@@ -4,10 +4,16 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "backend/backend.hpp"
+#include "cache/head_store.hpp"
+#include "cache/kivi_options.hpp"
+#include "cache/slot_runs.hpp"
+#include "cache/slot_table.hpp"
 #include "core/buffer.hpp"
 
 namespace kvbench {
@@ -16,12 +22,17 @@ struct KvCacheShape {
   std::int64_t n_layers = 0;
   std::int64_t n_kv_heads = 0;
   std::int64_t head_dim = 0;
-  DType dtype = DType::f32;  // f32 or bf16
+  DType dtype = DType::f32;  // f32 or bf16; with kivi, of the rows not quantised
+  std::optional<KiviOptions> kivi = {};
 };
+
+// ConfigError where the head size or the options do not divide, DeviceError where the backend
+// cannot quantise.
+void check_kivi(const KiviOptions& options, std::int64_t head_dim, const Backend& backend);
 
 class KvCache {
  public:
-  // The backend must outlive the cache.
+  // The backend must outlive the cache. Errors as check_kivi.
   KvCache(Backend& backend, const KvCacheShape& shape);
   KvCache(KvCache&&) = delete;
 
@@ -29,6 +40,8 @@ class KvCache {
 
   // Makes room for `rows` entries in every head, so that appending up to there allocates nothing.
   void reserve(std::int64_t rows);
+  // Kivi: makes room for so many more entries in full precision, until the next `quantise`.
+  void reserve_waiting(std::int64_t rows);
 
   // Where append writes: the first free row of every KV head of the layer, valid until the next
   // call. The entries are part of the cache from here on, with these positions.
@@ -52,6 +65,11 @@ class KvCache {
   // Drops the entries of one head from slot `length` on without counting them as evicted: they
   // were never part of the text.
   void truncate(std::int64_t layer, std::int64_t kv_head, std::int64_t length);
+  // Kivi: quantises what is due in this layer; the steps after this one see it. DataError where a
+  // number is not finite or out of range.
+  void quantise(std::int64_t layer);
+  // Rows quantised since the statistics were reset, keys and values both, over layers and KV heads.
+  std::int64_t quantised_rows() const;
 
   // Reallocates every head to its length plus `spare_rows`, where that frees memory.
   void shrink(std::int64_t spare_rows);
@@ -60,8 +78,8 @@ class KvCache {
   // Starts the eviction count and the peaks afresh.
   void reset_statistics();
 
-  std::int64_t live_bytes() const { return live_rows_ * entry_bytes(); }
-  std::int64_t peak_live_bytes() const { return peak_live_rows_ * entry_bytes(); }
+  std::int64_t live_bytes() const { return live_bytes_; }
+  std::int64_t peak_live_bytes() const { return peak_live_bytes_; }
   std::int64_t allocated_bytes() const { return meter_.allocated_bytes(); }
   std::int64_t peak_allocated_bytes() const { return meter_.peak_bytes(); }
   // Entries evicted since the statistics were reset, summed over layers and KV heads.
@@ -69,12 +87,8 @@ class KvCache {
 
  private:
   struct Head {
-    Buffer keys;                          // [rows, head_dim]
-    Buffer values;                        // [rows, head_dim]
-    std::vector<std::int32_t> positions;  // [rows]
-    std::int64_t rows = 0;
-    std::int64_t begin = 0;  // first live row; evicting near the front advances it
-    std::int64_t length = 0;
+    SlotTable slots;
+    std::unique_ptr<HeadStore> store;
   };
 
   Head& head(std::int64_t layer, std::int64_t kv_head) {
@@ -83,27 +97,20 @@ class KvCache {
   const Head& head(std::int64_t layer, std::int64_t kv_head) const {
     return heads_[static_cast<std::size_t>(layer * shape_.n_kv_heads + kv_head)];
   }
-  std::size_t row_bytes() const {
-    return static_cast<std::size_t>(shape_.head_dim) * dtype_size(shape_.dtype);
-  }
-  // Bytes of one entry of one KV head: its key and its value.
-  std::int64_t entry_bytes() const { return 2 * static_cast<std::int64_t>(row_bytes()); }
+  // Of runs_.
+  void keep_runs(Head& head);
 
-  void make_room(Head& head, std::int64_t n_new);
-  void reallocate(Head& head, std::int64_t rows);
-  void move_rows(Head& head, std::int64_t dst, std::int64_t src, std::int64_t count);
-  void count_evicted(std::int64_t entries);
-
-  Backend& backend_;
   KvCacheShape shape_;
   MemoryMeter meter_;
   std::vector<Head> heads_;           // [n_layers * n_kv_heads]
   std::vector<KvHeadView> views_;     // [n_kv_heads], of the layer last viewed
   std::vector<void*> key_targets_;    // [n_kv_heads]
   std::vector<void*> value_targets_;  // [n_kv_heads]
-  std::int64_t live_rows_ = 0;
-  std::int64_t peak_live_rows_ = 0;
+  std::vector<SlotRun> runs_;         // kept slots
+  std::int64_t live_bytes_ = 0;
+  std::int64_t peak_live_bytes_ = 0;
   std::int64_t evicted_entries_ = 0;
+  std::int64_t quantised_before_ = 0;  // rows, when the statistics were reset
 };
 
 }  // namespace kvbench

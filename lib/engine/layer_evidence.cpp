@@ -260,7 +260,8 @@ std::span<const float> LayerEvidence::keys(std::int64_t kv_head) {
   auto& rows = keys_[static_cast<std::size_t>(kv_head)];
   if (rows.empty()) {
     const KvHeadView& kv = attention_->kv[static_cast<std::size_t>(kv_head)];
-    read_rows(backend_, kv.keys, kv.length, head_dim, attention_->kv_dtype, rows);
+    read_rows(backend_, kv.quantised_keys, kv.keys, kv.length, head_dim, attention_->kv_dtype,
+              rows);
     if (attention_->slot_rope.cosine != nullptr) {
       rotate_by_slot(*transformer_.rotary(layer), head_dim, rows);
     }
@@ -272,7 +273,8 @@ std::span<const float> LayerEvidence::values(std::int64_t kv_head) {
   auto& rows = values_[static_cast<std::size_t>(kv_head)];
   if (rows.empty()) {
     const KvHeadView& kv = attention_->kv[static_cast<std::size_t>(kv_head)];
-    read_rows(backend_, kv.values, kv.length, head_dim, attention_->kv_dtype, rows);
+    read_rows(backend_, kv.quantised_values, kv.values, kv.length, head_dim, attention_->kv_dtype,
+              rows);
   }
   return rows;
 }

@@ -11,8 +11,8 @@
 namespace kvbench {
 namespace {
 
-KvCacheShape cache_shape(const ModelConfig& config, DType dtype) {
-  return {config.n_layers, config.n_kv_heads, config.head_dim, dtype};
+KvCacheShape cache_shape(const ModelConfig& config, const SessionOptions& options) {
+  return {config.n_layers, config.n_kv_heads, config.head_dim, options.kv_dtype, options.kivi};
 }
 
 }  // namespace
@@ -23,7 +23,7 @@ Session::Session(const Model& model, Backend& backend, EvictionPolicy& policy,
       policy_(policy),
       traits_(policy.traits()),
       options_(options),
-      cache_(backend, cache_shape(model.config(), options.kv_dtype)),
+      cache_(backend, cache_shape(model.config(), options)),
       transformer_(model, backend, options.chunk),
       evidence_(model, backend, cache_, transformer_, traits_.needs),
       layer_capacity_(static_cast<std::size_t>(config_.n_layers), kUnlimited),
@@ -39,10 +39,12 @@ bool Session::selects_after_prompt() const {
          traits_.needs.replay.tokens != ReplayNeeds::Tokens::none;
 }
 
-// Selecting policies decide after each token of a stream; all others can take many at once.
+// Selecting policies decide after each token of a stream, and KIVI quantises then; all others can
+// take many at once.
 std::int64_t Session::tokens_per_step() const {
-  const bool one_by_one = !traits_.kept && !traits_.recompute_length && !in_prompt_ &&
-                          traits_.timing == EvictTiming::decode;
+  const bool selects = !traits_.kept && traits_.timing == EvictTiming::decode;
+  const bool one_by_one =
+      !traits_.recompute_length && !in_prompt_ && (selects || options_.kivi.has_value());
   return one_by_one ? 1 : options_.chunk;
 }
 
@@ -82,12 +84,20 @@ void Session::prefill(std::span<const std::int32_t> ids, std::span<const std::in
   }
   share_capacity(traits_.timing == EvictTiming::prefill ? prompt : text_tokens_);
   const bool selects = !traits_.kept && !traits_.recompute_length;
-  if (selects && traits_.timing != EvictTiming::chunked) cache_.reserve(prompt);
+  const bool whole = selects && traits_.timing != EvictTiming::chunked;
+  if (options_.kivi) {
+    if (whole || traits_.capacity == kUnlimited) cache_.reserve_waiting(prompt);
+  } else if (whole) {
+    cache_.reserve(prompt);
+  }
   run(ids, targets, nll);
   in_prompt_ = false;
   if (selects_after_prompt() && cache_.longest() > capacity_) {
     replay(ids, future);
     select_after_prompt();
+  }
+  if (options_.kivi && selects_after_prompt()) {
+    for (std::int64_t layer = 0; layer < config_.n_layers; ++layer) cache_.quantise(layer);
   }
   if (selects) cache_.shrink(std::max<std::int64_t>(0, text_tokens_ - tokens_fed_));
 }
@@ -133,6 +143,8 @@ std::size_t Session::advance(std::span<const std::int32_t> ids) {
   if (!traits_.recompute_length) {
     if (!in_prompt_) ++decode_steps_;
     selecting_ = selects_now(ids.size() - n);
+    const bool prompt_ends = n == ids.size() && !selects_after_prompt();
+    quantising_ = options_.kivi && (!in_prompt_ || prompt_ends);
     step(ids.first(n));
     return n;
   }
@@ -199,8 +211,13 @@ void Session::after_attention(const LayerState& state, KvCache&) {
   if (traits_.recompute_length) return;
   if (traits_.kept) {
     trim_layer(state.layer, capacity_);
-    return;
+  } else {
+    look_and_select(state);
   }
+  if (quantising_) cache_.quantise(state.layer);
+}
+
+void Session::look_and_select(const LayerState& state) {
   if (selects_after_prompt()) {
     last_attention_[static_cast<std::size_t>(state.layer)] = state.attention;
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,6 +22,10 @@ struct SessionOptions {
   std::int64_t chunk = 512;
   DType kv_dtype = DType::f32;  // f32 or bf16
   std::uint64_t seed = 0;
+  // Quantised storage. A prompt attends to itself in full precision and is quantised after its last
+  // token; what follows is fed token by token, whatever `chunk` says, because each token is to see
+  // what those before it left quantised.
+  std::optional<KiviOptions> kivi = {};
 };
 
 class Session final : private LayerHook {
@@ -61,6 +66,7 @@ class Session final : private LayerHook {
 
  private:
   void after_attention(const LayerState& state, KvCache& cache) override;
+  void look_and_select(const LayerState& state);
 
   void run(std::span<const std::int32_t> ids, std::span<const std::int32_t> targets,
            std::span<double> nll);
@@ -94,6 +100,7 @@ class Session final : private LayerHook {
   bool in_prompt_ = false;
   bool selecting_ = false;        // the running step ends in a selection
   bool replaying_ = false;        // the running step belongs to a second pass
+  bool quantising_ = false;       // the running step is followed by quantisation
   std::int64_t text_tokens_ = 0;  // as announced to `begin`
   std::int64_t tokens_fed_ = 0;
   std::int64_t decode_steps_ = 0;       // since the prompt

@@ -14,6 +14,7 @@
 #include "metric/perplexity.hpp"
 #include "model/model.hpp"
 #include "report/progress.hpp"
+#include "task/kv_record.hpp"
 #include "task/ppl_record.hpp"
 
 namespace kvbench {
@@ -78,6 +79,7 @@ PplTask::PplTask(const PplRequest& request)
   backend_ = make_backend(request.backend, request.threads);
   model_.emplace(Model::load(request.model, *backend_, request.dtype));
   load_seconds_ = seconds_since(start);
+  if (request.kivi) check_kivi(*request.kivi, model_->config().head_dim, *backend_);
 }
 
 // A policy is never scored by a pass in which its eviction does not act.
@@ -121,11 +123,14 @@ RunRecord PplTask::run_policy(const ConfiguredPolicy& configured) {
   try {
     check_memory(configured);
     reset_peak_rss();
-    Session session(
-        *model_, *backend_, *configured.policy,
-        {.chunk = request_.chunk, .kv_dtype = request_.kv_dtype, .seed = request_.seed});
+    Session session(*model_, *backend_, *configured.policy,
+                    {.chunk = request_.chunk,
+                     .kv_dtype = request_.kv_dtype,
+                     .seed = request_.seed,
+                     .kivi = request_.kivi});
     PerplexityMeter meter;
     PplMeasured measured;
+    measured.kivi = request_.kivi.has_value();
     Progress progress(configured.text, "tok", tokens_to_feed(), request_.quiet);
     score(session, meter, measured, progress);
     progress.finish();
@@ -138,6 +143,9 @@ RunRecord PplTask::run_policy(const ConfiguredPolicy& configured) {
     }
     if (idle)
       record.warnings.push_back("the policy evicted nothing: its numbers are those of full");
+    if (request_.kivi && measured.quantised_rows == 0) {
+      record.warnings.emplace_back(kNothingQuantised);
+    }
     measured.load_seconds = load_seconds_;
     measured.tokenize_seconds = tokenize_seconds_;
     add_ppl_metrics(result, measured, configured.policy->traits(), full_ppl_, record);
@@ -186,6 +194,7 @@ void PplTask::score(Session& session, PerplexityMeter& meter, PplMeasured& measu
       if (!carry) {
         measured.evicted += session.evicted_entries();
         measured.ties_at_cut += session.ties_at_cut();
+        measured.quantised_rows += session.cache().quantised_rows();
       }
       note_cache(session, measured);
     }
@@ -193,6 +202,7 @@ void PplTask::score(Session& session, PerplexityMeter& meter, PplMeasured& measu
   if (!carry) return;
   measured.evicted = session.evicted_entries();
   measured.ties_at_cut = session.ties_at_cut();
+  measured.quantised_rows = session.cache().quantised_rows();
 }
 
 // The last token of a segment is a target only: nothing after it is scored.

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "cache/kivi_options.hpp"
 #include "core/dtype.hpp"
 #include "policy/registry.hpp"
 #include "report/record.hpp"
@@ -29,6 +31,7 @@ struct PplRequest {
   std::int64_t chunk = 512;
   DType dtype = DType::f32;     // of the matrix products
   DType kv_dtype = DType::f32;  // of stored keys and values
+  std::optional<KiviOptions> kivi = {};
   std::string backend = "auto";
   int threads = 1;
   std::uint64_t seed = 0;

@@ -5,6 +5,7 @@
 
 #include "config/config_hash.hpp"
 #include "report/json_reporter.hpp"
+#include "task/kv_record.hpp"
 
 namespace kvbench {
 namespace {
@@ -42,6 +43,7 @@ Json config_json(const PplRequest& request, const PplProtocol& protocol,
       {"kvbench_version", read_environment().kvbench_version},
       {"seed", request.seed},
   };
+  if (request.kivi) config["kv"] = kivi_json(*request.kivi);
   if (protocol.has_window) {
     config["window"] = request.protocol_options.window;
     config["stride"] = request.protocol_options.stride;
@@ -157,6 +159,9 @@ void add_ppl_metrics(const PerplexityResult& result, const PplMeasured& measured
     record.metrics.push_back(real_metric(
         "prefill_tokens_per_s",
         static_cast<double>(measured.prefill_tokens) / measured.prefill_seconds, "1/s"));
+  }
+  if (measured.kivi) {
+    record.metrics.push_back(count_metric("quantised_rows", measured.quantised_rows, "rows"));
   }
   if (traits.capacity < kUnlimited) {
     record.metrics.push_back(count_metric("capacity", traits.capacity, "entries"));

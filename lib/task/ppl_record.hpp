@@ -26,6 +26,8 @@ struct PplMeasured {
   std::int64_t tokens_fed = 0;
   std::int64_t evicted = 0;
   std::int64_t ties_at_cut = 0;  // entries that went with a score equal to that of one that stayed
+  bool kivi = false;             // the storage was quantised
+  std::int64_t quantised_rows = 0;                 // then: keys and values
   std::vector<std::vector<std::int64_t>> kv_rows;  // [layer][kv_head], at the end of a segment
   std::int64_t kv_bytes_live = 0;                  // at the end of the last segment
   std::int64_t kv_bytes_allocated = 0;             // likewise

@@ -10,6 +10,7 @@
 #include "engine/session.hpp"
 #include "model/model.hpp"
 #include "policy/registry.hpp"
+#include "task/kv_record.hpp"
 
 namespace kvbench {
 namespace {
@@ -81,7 +82,10 @@ Trace run_trace(const TraceRequest& request) {
   const auto backend = make_backend(request.backend, request.threads);
   const Model model = Model::load(request.model, *backend, request.dtype);
   Session session(model, *backend, *configured.policy,
-                  {.chunk = request.chunk, .kv_dtype = request.kv_dtype, .seed = request.seed});
+                  {.chunk = request.chunk,
+                   .kv_dtype = request.kv_dtype,
+                   .seed = request.seed,
+                   .kivi = request.kivi});
 
   Trace trace;
   trace.policy = configured.text;
@@ -102,6 +106,8 @@ Trace run_trace(const TraceRequest& request) {
   trace.kv_bytes_peak = cache.peak_live_bytes();
   trace.evicted = session.evicted_entries();
   trace.ties_at_cut = session.ties_at_cut();
+  trace.quantised_rows = cache.quantised_rows();
+  if (request.kivi && trace.quantised_rows == 0) trace.warnings.emplace_back(kNothingQuantised);
   return trace;
 }
 

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "cache/kivi_options.hpp"
 #include "core/dtype.hpp"
 
 namespace kvbench {
@@ -20,6 +22,7 @@ struct TraceRequest {
   std::int64_t chunk = 512;
   DType dtype = DType::f32;
   DType kv_dtype = DType::f32;
+  std::optional<KiviOptions> kivi = {};
   std::string backend = "auto";
   int threads = 1;
   std::uint64_t seed = 0;
@@ -40,8 +43,9 @@ struct Trace {
   std::int64_t kv_bytes_live = 0;  // at the end
   std::int64_t kv_bytes_allocated = 0;
   std::int64_t kv_bytes_peak = 0;
-  std::int64_t evicted = 0;      // entries, over layers and KV heads
-  std::int64_t ties_at_cut = 0;  // of those, went with a score equal to that of one that stayed
+  std::int64_t evicted = 0;         // entries, over layers and KV heads
+  std::int64_t ties_at_cut = 0;     // of those, went with a score equal to that of one that stayed
+  std::int64_t quantised_rows = 0;  // likewise, keys and values both counted
   std::vector<std::string> warnings;
 };
 

@@ -29,8 +29,7 @@ void attend_block(const Tile& tile, bool sinks, std::int64_t slot, std::int64_t 
                       .n_keys = n,
                       .n_queries = tile.n_columns,
                       .n_output = d});
-  const float* values =
-      widen_rows(tile.kv().values, args.kv_dtype, slot, n, d, false, s.values.data());
+  const float* values = load_values(args, tile.kv(), slot, n, s.values.data());
   tile::product({.a = values,
                  .a_row = 1,
                  .a_inner = d,

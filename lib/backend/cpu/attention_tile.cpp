@@ -75,6 +75,35 @@ void add_alibi(const Tile& tile, bool sinks, std::int64_t slot, std::int64_t n, 
   }
 }
 
+// Rows [row, row + n) as dense f32: in place when they are stored so and `copy` is not asked for,
+// else in `scratch` [n, head_dim].
+const float* widen_rows(const void* rows, const AttentionArgs& args, std::int64_t row,
+                        std::int64_t n, bool copy, float* scratch) {
+  const std::int64_t first = row * args.head_dim;
+  const std::int64_t size = n * args.head_dim;
+  if (args.kv_dtype == DType::f32) {
+    const float* stored = static_cast<const float*>(rows) + first;
+    if (!copy) return stored;
+    std::copy_n(stored, size, scratch);
+  } else {
+    tile::bf16_to_floats(static_cast<const std::uint16_t*>(rows) + first, size, scratch);
+  }
+  return scratch;
+}
+
+// Slots [slot, slot + n) of one side of a head: quantised ones first, `rows` after them.
+const float* load_rows(const QuantisedRows& quantised, const void* rows, const AttentionArgs& args,
+                       std::int64_t slot, std::int64_t n, bool copy, float* scratch) {
+  const std::int64_t behind = slot - quantised.n_rows;
+  if (behind >= 0) return widen_rows(rows, args, behind, n, copy, scratch);
+  const std::int64_t n_quantised = std::min(-behind, n);
+  dequantise_rows(quantised, slot, n_quantised, args.head_dim, scratch);
+  if (n_quantised < n) {
+    widen_rows(rows, args, 0, n - n_quantised, true, scratch + n_quantised * args.head_dim);
+  }
+  return scratch;
+}
+
 }  // namespace
 
 std::int64_t tiles_per_head(const AttentionArgs& args) {
@@ -126,29 +155,21 @@ void gather_queries(const Tile& tile, const RopeRows& rope, float* row, std::vec
   }
 }
 
-const float* widen_rows(const void* rows, DType dtype, std::int64_t slot, std::int64_t n,
-                        std::int64_t width, bool copy, float* scratch) {
-  if (dtype == DType::f32) {
-    const float* stored = static_cast<const float*>(rows) + slot * width;
-    if (!copy) return stored;
-    std::copy_n(stored, n * width, scratch);
-  } else {
-    tile::bf16_to_floats(static_cast<const std::uint16_t*>(rows) + slot * width, n * width,
-                         scratch);
-  }
-  return scratch;
-}
-
 const float* load_keys(const AttentionArgs& args, const KvHeadView& kv, std::int64_t slot,
                        std::int64_t n, float* scratch) {
   const bool rotate = args.slot_rope.cosine != nullptr;
-  const float* keys = widen_rows(kv.keys, args.kv_dtype, slot, n, args.head_dim, rotate, scratch);
+  const float* keys = load_rows(kv.quantised_keys, kv.keys, args, slot, n, rotate, scratch);
   if (rotate) {
     for (std::int64_t i = 0; i < n; ++i) {
       rotate_row(scratch + i * args.head_dim, args.slot_rope, slot + i, args.rope_shape);
     }
   }
   return keys;
+}
+
+const float* load_values(const AttentionArgs& args, const KvHeadView& kv, std::int64_t slot,
+                         std::int64_t n, float* scratch) {
+  return load_rows(kv.quantised_values, kv.values, args, slot, n, false, scratch);
 }
 
 bool block_mask(const Tile& tile, const std::vector<VisibleSlots>& visible, bool sinks,

@@ -40,15 +40,12 @@ void find_visible(const Tile& tile, std::vector<VisibleSlots>& visible);
 // `row` is working memory of at least head_dim.
 void gather_queries(const Tile& tile, const RopeRows& rope, float* row, std::vector<float>& out);
 
-// Rows [slot, slot + n) as dense f32: in place when they are stored so and `copy` is not asked
-// for, else in `scratch` [n, width].
-const float* widen_rows(const void* rows, DType dtype, std::int64_t slot, std::int64_t n,
-                        std::int64_t width, bool copy, float* scratch);
-
-// Keys [slot, slot + n) of the tile's head as attention sees them, rotated; in `scratch` or in
-// place.
+// Keys [slot, slot + n) of a head as attention sees them: dense f32, rotated; in `scratch`
+// [n, head_dim] or in place. The same for values.
 const float* load_keys(const AttentionArgs& args, const KvHeadView& kv, std::int64_t slot,
                        std::int64_t n, float* scratch);
+const float* load_values(const AttentionArgs& args, const KvHeadView& kv, std::int64_t slot,
+                         std::int64_t n, float* scratch);
 
 // The visible keys of block [slot, slot + n), per column: [first_key, last_key). Padding columns
 // see all. False when every query sees the whole block, so that nothing need be masked.
