@@ -134,6 +134,7 @@ std::int64_t quantise_rows(const QuantiseArgs& args) {
 
 void dequantise_rows(const QuantisedRows& rows, std::int64_t first, std::int64_t n,
                      std::int64_t width, float* out) {
+  if (n == 0) return;
   const QuantFormat& format = rows.format;
   const std::size_t row_bytes = packed_row_bytes(width, format);
   const std::int64_t n_scales = format.along_rows ? width : width / format.group;

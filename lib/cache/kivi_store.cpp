@@ -12,6 +12,15 @@ QuantFormat format(const KiviOptions& options, bool along_rows) {
 
 }  // namespace
 
+double kivi_entry_bytes(const KiviOptions& options, std::int64_t head_dim) {
+  const QuantFormat keys = format(options, true);
+  const QuantFormat values = format(options, false);
+  const std::size_t whole = packed_row_bytes(head_dim, keys) + packed_row_bytes(head_dim, values) +
+                            parameter_bytes(head_dim, values);
+  return static_cast<double>(whole) +
+         static_cast<double>(parameter_bytes(head_dim, keys)) / static_cast<double>(options.group);
+}
+
 KiviStore::KiviStore(Backend& backend, MemoryMeter& meter, const KiviOptions& options,
                      std::int64_t head_dim, DType dtype)
     : backend_(backend),

@@ -20,6 +20,9 @@
 
 namespace kvbench {
 
+// Bytes of one quantised entry of one head: codes and its share of the parameters.
+double kivi_entry_bytes(const KiviOptions& options, std::int64_t head_dim);
+
 class KiviStore final : public HeadStore {
  public:
   KiviStore(Backend& backend, MemoryMeter& meter, const KiviOptions& options, std::int64_t head_dim,

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "backend/registry.hpp"
+#include "cache/kivi_store.hpp"
 #include "core/error.hpp"
 #include "engine/session.hpp"
 #include "metric/perplexity.hpp"
@@ -166,7 +167,12 @@ void PplTask::check_memory(const ConfiguredPolicy& configured) const {
       longest = std::max(longest, static_cast<std::int64_t>(segment.ids.size()));
     }
   }
-  const std::int64_t needed = longest * model_->config().kv_bytes_per_token(request_.kv_dtype);
+  const ModelConfig& config = model_->config();
+  std::int64_t needed = longest * config.kv_bytes_per_token(request_.kv_dtype);
+  if (request_.kivi && !protocol_.has_prompt) {  // a prompt waits in full precision
+    const auto heads = static_cast<double>(longest * config.n_layers * config.n_kv_heads);
+    needed = static_cast<std::int64_t>(heads * kivi_entry_bytes(*request_.kivi, config.head_dim));
+  }
   const std::int64_t limit = usable_memory_bytes();
   if (limit > 0 && needed > limit) {
     device_error("the cache of {} tokens needs {} bytes, and this process may use {}", longest,
