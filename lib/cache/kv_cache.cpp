@@ -159,13 +159,6 @@ std::int64_t KvCache::quantised_rows() const {
   return rows;
 }
 
-void KvCache::truncate(std::int64_t layer, std::int64_t kv_head, std::int64_t length) {
-  Head& h = head(layer, kv_head);
-  KVB_CHECK(length >= 0 && length <= h.length, "{} of {} slots", length, h.length);
-  live_rows_ -= h.length - length;
-  h.length = length;
-}
-
 void KvCache::shrink(std::int64_t spare_rows) {
   for (Head& h : heads_) h.store->shrink(spare_rows);
 }
