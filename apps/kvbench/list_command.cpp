@@ -8,6 +8,7 @@
 #include "backend/registry.hpp"
 #include "dataset/registry.hpp"
 #include "model/family.hpp"
+#include "policy/describe.hpp"
 #include "policy/registry.hpp"
 #include "task/ppl_protocol.hpp"
 
@@ -21,10 +22,12 @@ Json policy_rows() {
   for (const PolicyInfo& info : policies()) {
     Json options = Json::array();
     for (const PolicyOption& option : info.options) {
-      options.push_back({{"key", option.key},
-                         {"default", option.fallback.empty() ? Json() : Json(option.fallback)},
-                         {"choices", option.choices.empty() ? Json() : Json(option.choices)},
-                         {"summary", option.summary}});
+      options.push_back(
+          {{"key", option.key},
+           {"default", option.fallback.empty() ? Json() : Json(option.fallback)},
+           {"by_variant", option.by_variant.empty() ? Json() : Json(option.by_variant)},
+           {"choices", option.choices.empty() ? Json() : Json(option.choices)},
+           {"summary", option.summary}});
     }
     rows.push_back({{"name", info.name},
                     {"usage", info.usage},
@@ -91,11 +94,17 @@ void add_list_command(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("list", "Policies, model families, backends, data formats, protocols");
   const auto json = std::make_shared<bool>(false);
+  const auto policy_table = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "Print one JSON document");
+  command->add_flag("--policy-table", *policy_table, "Print the policies as Markdown");
   const auto family_table = std::make_shared<bool>(false);
   command->add_flag("--family-table", *family_table, "Print the model families as Markdown");
   command->footer("Examples:\n  kvbench list\n  kvbench list --json");
-  command->callback([json, family_table] {
+  command->callback([json, policy_table, family_table] {
+    if (*policy_table) {
+      fmt::print("{}", policies_markdown());
+      return;
+    }
     if (*family_table) {
       print_family_table();
       return;

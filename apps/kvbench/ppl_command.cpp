@@ -1,5 +1,6 @@
 // Options of `kvbench ppl`: perplexity of one text under several policies.
 #include <cstdio>
+#include <fstream>
 #include <iostream>
 #include <limits>
 #include <memory>
@@ -24,6 +25,7 @@ struct PplOptions {
   PplRequest request;
   std::vector<std::string> ids;
   std::string id_file;
+  std::string policy_file;
   std::string documents = "reset";
   std::string specials = "text";
   std::string newline = "keep";
@@ -34,8 +36,19 @@ struct PplOptions {
   bool csv = false;
 };
 
+// One policy per line; blank lines and lines that begin with # are skipped.
+void read_policy_file(const std::string& path, std::vector<std::string>& policies) {
+  std::ifstream file(path);
+  if (!file) config_error("{}: cannot be read", path);
+  for (std::string line; std::getline(file, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    if (!line.empty() && !line.starts_with('#')) policies.push_back(line);
+  }
+}
+
 PplRequest resolve(const PplOptions& options) {
   PplRequest request = options.request;
+  if (!options.policy_file.empty()) read_policy_file(options.policy_file, request.policies);
   request.model = options.run.model;
   request.chunk = options.run.chunk;
   request.dtype = options.run.compute_dtype();
@@ -127,8 +140,8 @@ void add_ppl_command(CLI::App& app) {
                    "Policy, as in full, window1024, sink4+1020; repeat it for one row each")
       ->type_name("POLICY")
       ->expected(1)
-      ->take_all()
-      ->required();
+      ->take_all();
+  add_text(*command, "--policies-file", options->policy_file, "File with one policy per line");
   add_text_options(*command, *options);
   std::vector<std::string> protocols;
   for (const PplProtocol& protocol : ppl_protocols()) protocols.emplace_back(protocol.name);

@@ -180,9 +180,12 @@ void Session::step(std::span<const std::int32_t> ids) {
     for (std::int64_t layer = 0; before && layer < config_.n_layers; ++layer) {
       trim_layer(layer, capacity_ - own);
     }
-    forward.pattern = *traits_.kept;
-    forward.pattern.recent -= own;
-    forward.sink_slot_limit = capacity_ - own;
+    // While nothing has been evicted every query sees everything, and the arithmetic is full's own.
+    if (tokens_fed_ + static_cast<std::int64_t>(ids.size()) > capacity_ - own) {
+      forward.pattern = *traits_.kept;
+      forward.pattern.recent -= own;
+      forward.sink_slot_limit = capacity_ - own;
+    }
   }
   transformer_.forward(forward, cache_, this);
   saved_logits_.clear();

@@ -168,6 +168,7 @@ void add_ppl_metrics(const PerplexityResult& result, const PplMeasured& measured
   }
   record.timings = {{"load", measured.load_seconds},
                     {"tokenize", measured.tokenize_seconds},
+                    {"prefill", measured.prefill_seconds},
                     {"score", measured.seconds}};
   record.details_json = dump_json(Json{{"curve", curve_json(result)},
                                        {"documents", documents_json(result)},

@@ -26,6 +26,7 @@ std::vector<std::string> policies_to_compare() {
   const std::map<std::string_view, int> small = {
       {"capacity", 9}, {"heavy", 5}, {"recent", 4}, {"window", 4}, {"kernel", 3}};
   for (const PolicyInfo& info : policies()) {
+    if (info.needs_file) continue;
     const auto spelled = own_spelling.find(info.name);
     if (spelled != own_spelling.end()) {
       texts.push_back(spelled->second);
@@ -33,6 +34,10 @@ std::vector<std::string> policies_to_compare() {
     }
     std::string text(info.name);
     char separator = ':';
+    if (info.make_over != nullptr) {  // with the keys of its scorer, snapkv
+      text += ":window=4,kernel=3";
+      separator = ',';
+    }
     for (const PolicyOption& option : info.options) {
       const auto value = small.find(option.key);
       if (value == small.end()) continue;
@@ -67,7 +72,8 @@ Outcome run_session(Backend& backend, const std::string& checkpoint, const std::
   outcome.nll.resize(ids.size() - 1);
   session.begin(static_cast<std::int64_t>(ids.size()));
   const std::span<double> nll(outcome.nll);
-  session.prefill(all.first(kPrompt), all.subspan(1, kPrompt), nll.first(kPrompt));
+  session.prefill(all.first(kPrompt), all.subspan(1, kPrompt), nll.first(kPrompt),
+                  all.subspan(kPrompt));
   session.feed(all.subspan(kPrompt, ids.size() - 1 - kPrompt), all.subspan(kPrompt + 1),
                nll.subspan(kPrompt));
   outcome.logits.resize(static_cast<std::size_t>(model.config().vocab_size));

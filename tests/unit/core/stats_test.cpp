@@ -47,7 +47,7 @@ TEST_CASE("rng: below() is uniform, for bounds that a plain modulo would favour"
   CHECK(rng.below(1) == 0);
 }
 
-TEST_CASE("rng: uniform() lies in [0, 1) with mean one half") {
+TEST_CASE("rng: uniform() is at least 0 and below 1, with mean one half") {
   Rng rng(1);
   std::vector<double> values(20000);
   for (double& value : values) value = rng.uniform();
