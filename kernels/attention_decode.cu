@@ -16,6 +16,7 @@ namespace {
 constexpr int kThreads = 128;
 constexpr int kWarps = kThreads / kWarpSize;
 constexpr int kRows = 8;  // query heads per block
+constexpr int kBlocksPerMultiprocessor = 3;
 
 __host__ __device__ constexpr int tile_keys(int dim) {
   return dim > 0 && dim <= 128 ? 64 : 32;
@@ -36,7 +37,7 @@ __host__ __device__ constexpr std::int64_t partial_width(int head_dim) {
 }
 
 template <class Kv, int kDim>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
     attention_decode_kernel(AttentionParams p, float* partials) {
   constexpr int kKeys = tile_keys(kDim);
   constexpr int kScoreStride = padded_row(kKeys);
@@ -112,6 +113,7 @@ __global__ void __launch_bounds__(kThreads)
       }
     }
     if (has_score_terms(p) && key < n_keys) {
+#pragma unroll
       for (int i = 0; i < kRowsEach; ++i) {
         const int row = min(row_set + i * kRowSets, n_rows - 1);
         const QueryRow at = query_row(first_row + row, kv_head, group);

@@ -14,6 +14,7 @@ namespace kvbench {
 namespace {
 
 constexpr int kThreads = 128;
+constexpr int kBlocksPerMultiprocessor = 2;
 constexpr int kRowGroups = kThreads / kLanesPerRow;
 
 // Tile sizes by head size: the largest that leave room for two blocks on a multiprocessor.
@@ -64,7 +65,8 @@ __device__ void find_bounds(const VisibleRanges* visible, int* bounds) {
 }
 
 template <class Kv, int kDim>
-__global__ void __launch_bounds__(kThreads) attention_prefill_kernel(AttentionParams p) {
+__global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
+    attention_prefill_kernel(AttentionParams p) {
   constexpr int kRows = tile_rows(kDim);
   constexpr int kKeys = tile_keys(kDim);
   constexpr int kRowsEach = kRows / kRowGroups;
@@ -135,10 +137,12 @@ __global__ void __launch_bounds__(kThreads) attention_prefill_kernel(AttentionPa
       float score[kRowsEach][kKeysEach] = {};
       tile_scores(q, kv_tile, stride, my_row, tx, score);
       if (has_score_terms(p)) {
+#pragma unroll
         for (int i = 0; i < kRowsEach; ++i) {
           // Rows behind the last repeat it; they see nothing.
           const int row = min(my_row + i, n_rows - 1);
           const QueryRow at = query_row(first_row + row, kv_head, group);
+#pragma unroll
           for (int j = 0; j < kKeysEach; ++j) {
             const int slot_at = min(slot + tx + j * kLanesPerRow, end - 1);
             score[i][j] = finish_score(p, score[i][j], at, segment == 0, kv, slot_at);

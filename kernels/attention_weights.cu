@@ -10,6 +10,7 @@ namespace kvbench {
 namespace {
 
 constexpr int kThreads = 128;
+constexpr int kBlocksPerMultiprocessor = 4;
 constexpr int kRows = 32;  // query rows per tile, all heads of the group counted
 constexpr int kRowsEach = kRows / (kThreads / kLanesPerRow);
 
@@ -26,7 +27,8 @@ std::size_t weights_shared_bytes(int dim, int head_dim, int group) {
 }
 
 template <class Kv, int kDim>
-__global__ void __launch_bounds__(kThreads) attention_weights_kernel(AttentionWeightsParams w) {
+__global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
+    attention_weights_kernel(AttentionWeightsParams w) {
   constexpr int kKeys = tile_keys(kDim);
   constexpr int kKeysEach = kKeys / kLanesPerRow;
   const AttentionParams& p = w.attention;
@@ -62,6 +64,7 @@ __global__ void __launch_bounds__(kThreads) attention_weights_kernel(AttentionWe
     __syncthreads();
     float score[kRowsEach][kKeysEach] = {};
     tile_scores(q, key_tile, stride, my_row, tx, score);
+#pragma unroll
     for (int i = 0; i < kRowsEach; ++i) {
       if (my_row + i >= n_rows) continue;
       const QueryRow at = query_row(first_row + my_row + i, kv_head, group);
