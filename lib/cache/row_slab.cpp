@@ -5,7 +5,7 @@
 
 namespace kvbench {
 
-RowSlab::RowSlab(Backend& backend, MemoryMeter& meter, std::vector<std::size_t> row_bytes)
+RowSlab::RowSlab(Backend& backend, MemoryMeter& meter, const std::vector<std::size_t>& row_bytes)
     : backend_(backend), meter_(meter) {
   for (const std::size_t bytes : row_bytes) {
     columns_.push_back({Buffer{}, bytes});

@@ -18,7 +18,7 @@ namespace kvbench {
 class RowSlab {
  public:
   // One column per entry of `row_bytes`. Backend and meter must outlive the slab.
-  RowSlab(Backend& backend, MemoryMeter& meter, std::vector<std::size_t> row_bytes);
+  RowSlab(Backend& backend, MemoryMeter& meter, const std::vector<std::size_t>& row_bytes);
 
   std::int64_t length() const { return length_; }
   std::int64_t capacity() const { return capacity_; }

@@ -53,6 +53,9 @@ const char* const kPolicies[] = {
     "knorm:capacity=20,timing=decode",
     "knorm:capacity=20",
     "tova:capacity=20",
+    "snapkv:capacity=20,window=4",
+    "adakv:scorer=knorm,capacity=20",
+    "kvzip:capacity=20",
     "random:capacity=20",
     "random:capacity=20,positions=cache_index",
 };
