@@ -55,6 +55,7 @@ PplRequest resolve(const PplOptions& options) {
   const KvFormat kv = options.run.kv_format();
   request.kv_dtype = kv.dtype;
   request.kivi = kv.kivi;
+  request.softmax_off_by_one = options.run.softmax_off_by_one;
   request.backend = options.run.backend;
   request.threads = options.run.thread_count();
   request.seed = options.run.seed;

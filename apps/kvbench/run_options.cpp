@@ -49,6 +49,8 @@ void add_run_options(CLI::App& command, RunOptions& options) {
   add_int(command, "--chunk", options.chunk, 1, kMaxChunk,
           "Tokens per forward where the policy allows it; results do not depend on it");
   add_uint64(command, "--seed", options.seed, "Seed of everything random");
+  command.add_flag("--softmax-off-by-one", options.softmax_off_by_one,
+                   "Add 1 to every softmax denominator of the attention");
 }
 
 std::vector<std::int32_t> to_ids(const std::vector<std::int64_t>& ids) {

@@ -20,13 +20,14 @@ struct RunOptions {
   std::int64_t threads = 0;  // 0: as many as this process may use
   std::int64_t chunk = 512;
   std::uint64_t seed = 0;
+  bool softmax_off_by_one = false;
 
   DType compute_dtype() const;
   KvFormat kv_format() const;
   int thread_count() const;
 };
 
-// --model, --dtype, --kv, --backend, --threads, --chunk, --seed.
+// --model, --dtype, --kv, --backend, --threads, --chunk, --seed, --softmax-off-by-one.
 void add_run_options(CLI::App& command, RunOptions& options);
 
 std::vector<std::int32_t> to_ids(const std::vector<std::int64_t>& ids);

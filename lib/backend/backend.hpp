@@ -177,6 +177,7 @@ struct AttentionArgs {
   bool distance_by_slot = false;  // as slot_rope says, for layers that rotate nothing
   float logit_cap = 0.0f;         // 0: no cap
   const float* alibi_slopes = nullptr;  // host, [n_heads]: ALiBi; null: none
+  bool off_by_one = false;              // 1 is added to every softmax denominator
 };
 
 // The softmax weights of an attention call, from the log-sum-exp that it left: one row per query,
@@ -215,6 +216,7 @@ enum class Feature : std::uint8_t {
   alibi,                // AttentionArgs::alibi_slopes
   attention_logit_cap,  // AttentionArgs::logit_cap
   logit_cap,            // NllArgs::logit_cap
+  softmax_off_by_one,   // AttentionArgs::off_by_one
   quantised_kv          // quantise, and KvHeadView::quantised_keys and quantised_values
 };
 std::string_view feature_name(Feature feature);

@@ -27,6 +27,8 @@ std::string_view feature_name(Feature feature) {
       return "ALiBi";
     case Feature::attention_logit_cap:
       return "soft-capped attention";
+    case Feature::softmax_off_by_one:
+      return "softmax off by one";
     case Feature::logit_cap:
       return "soft-capped logits";
     case Feature::quantised_kv:

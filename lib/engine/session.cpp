@@ -28,6 +28,10 @@ Session::Session(const Model& model, Backend& backend, EvictionPolicy& policy,
       evidence_(model, backend, cache_, transformer_, traits_.needs),
       layer_capacity_(static_cast<std::size_t>(config_.n_layers), kUnlimited),
       keep_(static_cast<std::size_t>(config_.n_kv_heads)) {
+  if (options.softmax_off_by_one && !backend.supports(Feature::softmax_off_by_one)) {
+    device_error("backend {} cannot compute {}; use the cpu backend", backend.name(),
+                 feature_name(Feature::softmax_off_by_one));
+  }
   if (!selects_after_prompt()) return;
   KVB_CHECK(traits_.timing == EvictTiming::prefill && traits_.positions == PositionMode::original,
             "selection after the prompt under another timing, or with renumbered positions");
@@ -172,6 +176,7 @@ void Session::step(std::span<const std::int32_t> ids) {
   forward.ids = ids;
   forward.first_position = tokens_fed_;
   forward.positions = traits_.positions;
+  forward.softmax_off_by_one = options_.softmax_off_by_one;
   forward.want_log_sum_exp = traits_.needs.mass;
   if (traits_.kept) {
     // Room made before the forward: the step's own token is one of the `capacity` that it sees.
@@ -203,6 +208,7 @@ void Session::recompute_step(std::int32_t id) {
   for (std::size_t first = 0; first < window.size(); first += chunk) {
     const std::size_t n = std::min(chunk, window.size() - first);
     ForwardStep forward;
+    forward.softmax_off_by_one = options_.softmax_off_by_one;
     forward.ids = window.subspan(first, n);
     forward.first_position = static_cast<std::int64_t>(first);
     transformer_.forward(forward, cache_, nullptr);

@@ -26,6 +26,9 @@ struct SessionOptions {
   // token; what follows is fed token by token, whatever `chunk` says, because each token is to see
   // what those before it left quantised.
   std::optional<KiviOptions> kivi = {};
+  // Attention with 1 added to its denominators (StreamingLLM, section 3.3), for checkpoints that
+  // were trained so.
+  bool softmax_off_by_one = false;
 };
 
 class Session final : private LayerHook {

@@ -173,7 +173,8 @@ AttentionArgs Transformer::attention_args(const ForwardStep& step, std::int64_t 
       .log_sum_exp = step.want_log_sum_exp ? log_sum_exp_.as<float>() : nullptr,
       .distance_by_slot = by_slot,
       .logit_cap = static_cast<float>(config_.attention_logit_cap),
-      .alibi_slopes = config_.alibi_slopes.empty() ? nullptr : config_.alibi_slopes.data()};
+      .alibi_slopes = config_.alibi_slopes.empty() ? nullptr : config_.alibi_slopes.data(),
+      .off_by_one = step.softmax_off_by_one};
   if (const Rotation* r = rotation(layer)) {
     args.rope_shape = r->rotary.shape();
     args.q_rope = r->tokens.view();

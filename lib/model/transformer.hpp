@@ -29,6 +29,8 @@ struct ForwardStep {
   // if the cache had been trimmed before each of them. This is what makes a chunk exact.
   std::int64_t sink_slot_limit = kUnlimited;
   bool want_log_sum_exp = false;  // for the layer hook
+  // An attention variant that needs no sinks: exp(x_i) / (1 + sum_j exp(x_j)).
+  bool softmax_off_by_one = false;
 };
 
 // What a layer shows after its attention, before its entries can be evicted.

@@ -128,7 +128,8 @@ RunRecord PplTask::run_policy(const ConfiguredPolicy& configured) {
                     {.chunk = request_.chunk,
                      .kv_dtype = request_.kv_dtype,
                      .seed = request_.seed,
-                     .kivi = request_.kivi});
+                     .kivi = request_.kivi,
+                     .softmax_off_by_one = request_.softmax_off_by_one});
     PerplexityMeter meter;
     PplMeasured measured;
     measured.kivi = request_.kivi.has_value();

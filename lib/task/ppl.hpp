@@ -32,6 +32,7 @@ struct PplRequest {
   DType dtype = DType::f32;     // of the matrix products
   DType kv_dtype = DType::f32;  // of stored keys and values
   std::optional<KiviOptions> kivi = {};
+  bool softmax_off_by_one = false;  // see SessionOptions
   std::string backend = "auto";
   int threads = 1;
   std::uint64_t seed = 0;

@@ -43,6 +43,7 @@ Json config_json(const PplRequest& request, const PplProtocol& protocol,
       {"kvbench_version", read_environment().kvbench_version},
       {"seed", request.seed},
   };
+  if (request.softmax_off_by_one) config["softmax_off_by_one"] = true;
   if (request.kivi) config["kv"] = kivi_json(*request.kivi);
   if (protocol.has_window) {
     config["window"] = request.protocol_options.window;

@@ -85,7 +85,8 @@ Trace run_trace(const TraceRequest& request) {
                   {.chunk = request.chunk,
                    .kv_dtype = request.kv_dtype,
                    .seed = request.seed,
-                   .kivi = request.kivi});
+                   .kivi = request.kivi,
+                   .softmax_off_by_one = request.softmax_off_by_one});
 
   Trace trace;
   trace.policy = configured.text;

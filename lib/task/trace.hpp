@@ -23,6 +23,7 @@ struct TraceRequest {
   DType dtype = DType::f32;
   DType kv_dtype = DType::f32;
   std::optional<KiviOptions> kivi = {};
+  bool softmax_off_by_one = false;  // see SessionOptions
   std::string backend = "auto";
   int threads = 1;
   std::uint64_t seed = 0;

@@ -96,8 +96,9 @@ void run_tile(const Tile& tile, AttentionScratch& s) {
   s.values.resize(block * d);
   s.scores.resize(block * columns);
   s.output.assign(d * columns, 0.0f);
-  s.maximum.assign(columns, -std::numeric_limits<float>::infinity());
-  s.sum.assign(columns, 0.0f);
+  // Off by one: as if a key of score 0 and value 0 had been seen already.
+  s.maximum.assign(columns, args.off_by_one ? 0.0f : -std::numeric_limits<float>::infinity());
+  s.sum.assign(columns, args.off_by_one ? 1.0f : 0.0f);
   // Padding columns see everything; their results are not written.
   s.first_key.assign(columns, 0);
   s.last_key.assign(columns, kKeyBlock);

@@ -31,6 +31,7 @@ struct AttentionShape {
   bool distance_by_slot = false;  // without rotation: distances are counted in slots
   float logit_cap = 0.0f;
   bool alibi = false;
+  bool off_by_one = false;
   std::int64_t sink_slot_limit = kUnlimited;  // by_slot: where later queries stand for the sinks
   std::uint64_t seed = 1;
 };
@@ -98,6 +99,7 @@ class AttentionCase {
     args.distance_by_slot = shape_.distance_by_slot;
     args.logit_cap = shape_.logit_cap;
     if (shape_.alibi) args.alibi_slopes = slopes_.data();
+    args.off_by_one = shape_.off_by_one;
     return args;
   }
 
@@ -246,8 +248,9 @@ class AttentionCase {
       }
       scores[slot] = score;
     }
-    const double maximum = *std::max_element(scores.begin(), scores.end());
-    double sum = 0.0;
+    double maximum = *std::max_element(scores.begin(), scores.end());
+    if (shape_.off_by_one) maximum = std::max(maximum, 0.0);
+    double sum = shape_.off_by_one ? std::exp(-maximum) : 0.0;
     for (const double score : scores) sum += std::exp(score - maximum);
     Row weights(n);
     double* out = result.output.data() + (token * n_heads() + head) * d;

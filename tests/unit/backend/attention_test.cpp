@@ -50,6 +50,18 @@ TEST_CASE("attention: head sizes, groups, dtypes, rotation on writing and on rea
   }
 }
 
+TEST_CASE("attention: one added to the denominators") {
+  std::uint64_t seed = 150;
+  for (const std::int64_t n_tokens : {1, 5, 70}) {
+    for (const std::int64_t stored : {0, 64, 130}) {
+      check(
+          {.group = 3, .n_tokens = n_tokens, .stored = stored, .off_by_one = true, .seed = ++seed});
+      check(
+          {.n_tokens = n_tokens, .stored = stored, .sinks = 4, .off_by_one = true, .seed = ++seed});
+    }
+  }
+}
+
 // Blocks have 64 keys and 128 query columns: lengths on both sides of their edges.
 TEST_CASE("attention: numbers of tokens and of stored entries") {
   std::uint64_t seed = 200;
