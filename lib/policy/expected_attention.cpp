@@ -138,9 +138,13 @@ class ExpectedAttentionScorer final : public Scorer {
                    .n_inner = view.head_dim,
                    .n_columns = static_cast<std::int64_t>(width),
                    .accumulate = false});
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      logits_[i / d] += 0.5 * view.scale * view.scale * static_cast<double>(keys[i]) *
-                        static_cast<double>(product_[i / d * width + i % d]);
+    for (std::size_t row = 0; row < logits_.size(); ++row) {
+      double quadratic = 0.0;
+      for (std::size_t i = 0; i < d; ++i) {
+        quadratic += static_cast<double>(keys[row * d + i]) *
+                     static_cast<double>(product_[row * width + i]);
+      }
+      logits_[row] += 0.5 * view.scale * view.scale * quadratic;
     }
   }
 

@@ -121,7 +121,7 @@ std::string SentencePieceTokenizer::piece(std::int32_t id) const {
 }
 
 std::string SentencePieceTokenizer::token_bytes(std::int32_t id) const {
-  const std::string spelling = piece(id);
+  std::string spelling = piece(id);
   if (!in_model(id)) return spelling;
   if (processor_->IsControl(id)) return "";
   if (processor_->IsUnknown(id)) {

@@ -25,7 +25,9 @@ class CudaBackend final : public Backend {
 
   std::string_view name() const override { return "cuda"; }
   int threads() const override { return threads_; }
-  bool supports(Feature) const override { return true; }
+  bool supports(Feature feature) const override {
+    return feature != Feature::quantised_kv && feature != Feature::softmax_off_by_one;
+  }
 
   Buffer allocate(std::size_t bytes, MemoryMeter* meter) override;
   void copy_in(void* destination, const void* host_source, std::size_t bytes) override;
