@@ -141,8 +141,8 @@ class ExpectedAttentionScorer final : public Scorer {
     for (std::size_t row = 0; row < logits_.size(); ++row) {
       double quadratic = 0.0;
       for (std::size_t i = 0; i < d; ++i) {
-        quadratic += static_cast<double>(keys[row * d + i]) *
-                     static_cast<double>(product_[row * width + i]);
+        quadratic +=
+            static_cast<double>(keys[row * d + i]) * static_cast<double>(product_[row * width + i]);
       }
       logits_[row] += 0.5 * view.scale * view.scale * quadratic;
     }
