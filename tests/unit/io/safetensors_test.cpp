@@ -95,7 +95,12 @@ TEST_CASE("header length: checked before it is used") {
   CHECK(contains(refusal(""), "0 bytes"));
   CHECK(contains(refusal(with_length(0, "")), "must start with {"));
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(1));
-  CHECK(peak_resident_kib() - before_kib < 1024);
+#ifdef __SANITIZE_ADDRESS__  // its shadow memory grows too
+  constexpr std::int64_t kMostKib = 8192;
+#else
+  constexpr std::int64_t kMostKib = 1024;
+#endif
+  CHECK(peak_resident_kib() - before_kib < kMostKib);
 }
 
 TEST_CASE("a header of the largest allowed length loads") {
