@@ -24,7 +24,7 @@ Session::Session(const Model& model, Backend& backend, EvictionPolicy& policy,
       traits_(policy.traits()),
       options_(options),
       cache_(backend, cache_shape(model.config(), options)),
-      transformer_(model, backend, options.chunk),
+      transformer_(model, backend, options.chunk, options.softmax_off_by_one),
       evidence_(model, backend, cache_, transformer_, traits_.needs),
       layer_capacity_(static_cast<std::size_t>(config_.n_layers), kUnlimited),
       keep_(static_cast<std::size_t>(config_.n_kv_heads)) {
@@ -176,7 +176,6 @@ void Session::step(std::span<const std::int32_t> ids) {
   forward.ids = ids;
   forward.first_position = tokens_fed_;
   forward.positions = traits_.positions;
-  forward.softmax_off_by_one = options_.softmax_off_by_one;
   forward.want_log_sum_exp = traits_.needs.mass;
   if (traits_.kept) {
     // Room made before the forward: the step's own token is one of the `capacity` that it sees.
@@ -208,7 +207,6 @@ void Session::recompute_step(std::int32_t id) {
   for (std::size_t first = 0; first < window.size(); first += chunk) {
     const std::size_t n = std::min(chunk, window.size() - first);
     ForwardStep forward;
-    forward.softmax_off_by_one = options_.softmax_off_by_one;
     forward.ids = window.subspan(first, n);
     forward.first_position = static_cast<std::int64_t>(first);
     transformer_.forward(forward, cache_, nullptr);

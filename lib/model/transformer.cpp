@@ -10,11 +10,13 @@
 
 namespace kvbench {
 
-Transformer::Transformer(const Model& model, Backend& backend, std::int64_t max_tokens)
+Transformer::Transformer(const Model& model, Backend& backend, std::int64_t max_tokens,
+                         bool softmax_off_by_one)
     : model_(model),
       config_(model.config()),
       backend_(backend),
       max_tokens_(max_tokens),
+      softmax_off_by_one_(softmax_off_by_one),
       qkv_width_((config_.n_heads + 2 * config_.n_kv_heads) * config_.head_dim),
       stream_(model, backend, max_tokens),
       mlp_(model, backend, max_tokens) {
@@ -174,7 +176,7 @@ AttentionArgs Transformer::attention_args(const ForwardStep& step, std::int64_t 
       .distance_by_slot = by_slot,
       .logit_cap = static_cast<float>(config_.attention_logit_cap),
       .alibi_slopes = config_.alibi_slopes.empty() ? nullptr : config_.alibi_slopes.data(),
-      .off_by_one = step.softmax_off_by_one};
+      .off_by_one = softmax_off_by_one_};
   if (const Rotation* r = rotation(layer)) {
     args.rope_shape = r->rotary.shape();
     args.q_rope = r->tokens.view();

@@ -29,8 +29,6 @@ struct ForwardStep {
   // if the cache had been trimmed before each of them. This is what makes a chunk exact.
   std::int64_t sink_slot_limit = kUnlimited;
   bool want_log_sum_exp = false;  // for the layer hook
-  // An attention variant that needs no sinks: exp(x_i) / (1 + sum_j exp(x_j)).
-  bool softmax_off_by_one = false;
 };
 
 // What a layer shows after its attention, before its entries can be evicted.
@@ -49,8 +47,10 @@ class LayerHook {
 
 class Transformer {
  public:
-  // Model and backend must outlive it. Steps have at most `max_tokens` tokens.
-  Transformer(const Model& model, Backend& backend, std::int64_t max_tokens);
+  // Model and backend must outlive it. Steps have at most `max_tokens` tokens. Softmax off by one
+  // is an attention variant that needs no sinks: exp(x_i) / (1 + sum_j exp(x_j)).
+  Transformer(const Model& model, Backend& backend, std::int64_t max_tokens,
+              bool softmax_off_by_one = false);
 
   // Fixes the rotary frequencies for a text of this length. Call before the first step.
   void set_text_length(std::int64_t n_tokens);
@@ -94,6 +94,7 @@ class Transformer {
   const ModelConfig& config_;
   Backend& backend_;
   std::int64_t max_tokens_;
+  bool softmax_off_by_one_;
   std::int64_t qkv_width_;  // (n_heads + 2 n_kv_heads) * head_dim
 
   ResidualStream stream_;
