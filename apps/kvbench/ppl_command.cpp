@@ -49,16 +49,7 @@ void read_policy_file(const std::string& path, std::vector<std::string>& policie
 PplRequest resolve(const PplOptions& options) {
   PplRequest request = options.request;
   if (!options.policy_file.empty()) read_policy_file(options.policy_file, request.policies);
-  request.model = options.run.model;
-  request.chunk = options.run.chunk;
-  request.dtype = options.run.compute_dtype();
-  const KvFormat kv = options.run.kv_format();
-  request.kv_dtype = kv.dtype;
-  request.kivi = kv.kivi;
-  request.softmax_off_by_one = options.run.softmax_off_by_one;
-  request.backend = options.run.backend;
-  request.threads = options.run.thread_count();
-  request.seed = options.run.seed;
+  static_cast<RunSettings&>(request) = options.run.settings();
   request.documents = options.documents == "carry" ? DocumentMode::carry : DocumentMode::reset;
   request.tokens.specials =
       options.specials == "parse" ? SpecialTokens::parse : SpecialTokens::text;

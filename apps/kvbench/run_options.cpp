@@ -6,6 +6,7 @@
 
 #include "apps/kvbench/options.hpp"
 #include "backend/registry.hpp"
+#include "cache/kv_format.hpp"
 #include "core/error.hpp"
 #include "io/mapped_file.hpp"
 #include "report/environment.hpp"
@@ -13,25 +14,24 @@
 namespace kvbench {
 namespace {
 
-DType parse_float_dtype(const std::string& name) {
-  return name == "bf16" ? DType::bf16 : DType::f32;
-}
-
 constexpr std::int64_t kMaxThreads = 1024;
 constexpr std::int64_t kMaxChunk = 65536;
 
 }  // namespace
 
-DType RunOptions::compute_dtype() const {
-  return parse_float_dtype(dtype);
-}
-
-KvFormat RunOptions::kv_format() const {
-  return parse_kv_format(kv, compute_dtype());
-}
-
-int RunOptions::thread_count() const {
-  return threads > 0 ? static_cast<int>(threads) : usable_cpus();
+RunSettings RunOptions::settings() const {
+  RunSettings settings;
+  settings.model = model;
+  settings.chunk = chunk;
+  settings.dtype = dtype == "bf16" ? DType::bf16 : DType::f32;
+  const KvFormat format = parse_kv_format(kv, settings.dtype);
+  settings.kv_dtype = format.dtype;
+  settings.kivi = format.kivi;
+  settings.softmax_off_by_one = softmax_off_by_one;
+  settings.backend = backend;
+  settings.threads = threads > 0 ? static_cast<int>(threads) : usable_cpus();
+  settings.seed = seed;
+  return settings;
 }
 
 void add_run_options(CLI::App& command, RunOptions& options) {

@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cache/kv_format.hpp"
-#include "core/dtype.hpp"
+#include "task/run_settings.hpp"
 
 namespace kvbench {
 
@@ -22,9 +21,7 @@ struct RunOptions {
   std::uint64_t seed = 0;
   bool softmax_off_by_one = false;
 
-  DType compute_dtype() const;
-  KvFormat kv_format() const;
-  int thread_count() const;
+  RunSettings settings() const;
 };
 
 // --model, --dtype, --kv, --backend, --threads, --chunk, --seed, --softmax-off-by-one.

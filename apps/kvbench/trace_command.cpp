@@ -32,16 +32,7 @@ struct TraceOptions {
 
 TraceRequest resolve(const TraceOptions& options) {
   TraceRequest request = options.request;
-  request.model = options.run.model;
-  request.chunk = options.run.chunk;
-  request.dtype = options.run.compute_dtype();
-  const KvFormat kv = options.run.kv_format();
-  request.kv_dtype = kv.dtype;
-  request.kivi = kv.kivi;
-  request.softmax_off_by_one = options.run.softmax_off_by_one;
-  request.backend = options.run.backend;
-  request.threads = options.run.thread_count();
-  request.seed = options.run.seed;
+  static_cast<RunSettings&>(request) = options.run.settings();
   request.decode = to_ids(options.decode);
   const int sources = (options.ids.empty() ? 0 : 1) + (options.id_file.empty() ? 0 : 1) +
                       (options.text.empty() ? 0 : 1);

@@ -124,12 +124,7 @@ RunRecord PplTask::run_policy(const ConfiguredPolicy& configured) {
   try {
     check_memory(configured);
     reset_peak_rss();
-    Session session(*model_, *backend_, *configured.policy,
-                    {.chunk = request_.chunk,
-                     .kv_dtype = request_.kv_dtype,
-                     .seed = request_.seed,
-                     .kivi = request_.kivi,
-                     .softmax_off_by_one = request_.softmax_off_by_one});
+    Session session(*model_, *backend_, *configured.policy, request_.session_options());
     PerplexityMeter meter;
     PplMeasured measured;
     measured.kivi = request_.kivi.has_value();

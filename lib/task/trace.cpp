@@ -81,12 +81,7 @@ Trace run_trace(const TraceRequest& request) {
   ConfiguredPolicy configured = make_policy(request.policy);
   const auto backend = make_backend(request.backend, request.threads);
   const Model model = Model::load(request.model, *backend, request.dtype);
-  Session session(model, *backend, *configured.policy,
-                  {.chunk = request.chunk,
-                   .kv_dtype = request.kv_dtype,
-                   .seed = request.seed,
-                   .kivi = request.kivi,
-                   .softmax_off_by_one = request.softmax_off_by_one});
+  Session session(model, *backend, *configured.policy, request.session_options());
 
   Trace trace;
   trace.policy = configured.text;

@@ -3,30 +3,19 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "cache/kivi_options.hpp"
-#include "core/dtype.hpp"
+#include "task/run_settings.hpp"
 
 namespace kvbench {
 
-struct TraceRequest {
-  std::string model;  // checkpoint directory
+struct TraceRequest : RunSettings {
   std::string policy = "full";
   std::vector<std::int32_t> ids;     // the prompt
   std::vector<std::int32_t> decode;  // forced tokens after it, fed one by one
   std::int64_t greedy = 0;           // tokens to generate after those
   bool ignore_stop_ids = false;      // generate on past the model's own stop tokens
-  std::int64_t chunk = 512;
-  DType dtype = DType::f32;
-  DType kv_dtype = DType::f32;
-  std::optional<KiviOptions> kivi = {};
-  bool softmax_off_by_one = false;  // see SessionOptions
-  std::string backend = "auto";
-  int threads = 1;
-  std::uint64_t seed = 0;
 };
 
 // Of every head: [layer][kv_head], places in the text, ascending.

@@ -1,0 +1,34 @@
+// What every task that runs a model must know about how to run it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "cache/kivi_options.hpp"
+#include "core/dtype.hpp"
+#include "engine/session.hpp"
+
+namespace kvbench {
+
+struct RunSettings {
+  std::string model;  // checkpoint directory
+  std::int64_t chunk = 512;
+  DType dtype = DType::f32;     // of the matrix products
+  DType kv_dtype = DType::f32;  // of stored keys and values
+  std::optional<KiviOptions> kivi = {};
+  bool softmax_off_by_one = false;  // see SessionOptions
+  std::string backend = "auto";
+  int threads = 1;
+  std::uint64_t seed = 0;
+
+  SessionOptions session_options() const {
+    return {.chunk = chunk,
+            .kv_dtype = kv_dtype,
+            .seed = seed,
+            .kivi = kivi,
+            .softmax_off_by_one = softmax_off_by_one};
+  }
+};
+
+}  // namespace kvbench
