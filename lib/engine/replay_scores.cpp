@@ -2,6 +2,7 @@
 #include "engine/replay_scores.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/error.hpp"
 
@@ -69,19 +70,31 @@ void ReplayScores::read_weights(const LayerState& state, bool sum_tokens) {
   backend_.copy_out(host_weights_.data(), weights_.as<void>(), bytes);
 }
 
+// What the 1 in the denominators of a softmax off by one has of each row, beside the entries'
+// weights: [n_tokens, n_heads]; zeros for a softmax without it.
+void ReplayScores::read_rest(const LayerState& state) {
+  rest_.assign(static_cast<std::size_t>(state.attention.n_tokens * n_heads_), 0.0f);
+  if (!state.attention.off_by_one) return;
+  backend_.copy_out(rest_.data(), state.attention.log_sum_exp, rest_.size() * sizeof(float));
+  for (float& rest : rest_) rest = std::exp(-rest);
+}
+
 // The softmax over everything becomes one over sinks, chunk and replayed tokens by dividing by
 // their share of it.
 void ReplayScores::collect_largest(const LayerState& state) {
   read_weights(state, false);
+  read_rest(state);
   const std::int64_t n_tokens = state.attention.n_tokens;
   const std::int64_t sinks = std::min(needs_.sinks, chunk_first_);
   for (std::int64_t row = 0; row < n_heads_ * n_tokens; ++row) {
-    const std::int64_t kv_head = row / n_tokens / group_;
+    const std::int64_t head = row / n_tokens;
+    const std::int64_t kv_head = head / group_;
+    const float rest = rest_[static_cast<std::size_t>(row % n_tokens * n_heads_ + head)];
     const std::int64_t length = state.attention.kv[static_cast<std::size_t>(kv_head)].length;
     const float* weights = host_weights_.data() + row * row_stride_;
-    const double share = sum_of(weights, sinks) +
-                         sum_of(weights + chunk_first_, chunk_end_ - chunk_first_) +
-                         sum_of(weights + prompt_tokens_, length - prompt_tokens_);
+    const double share =
+        sum_of(weights, sinks) + sum_of(weights + chunk_first_, chunk_end_ - chunk_first_) +
+        sum_of(weights + prompt_tokens_, length - prompt_tokens_) + static_cast<double>(rest);
     if (share == 0.0) continue;
     const double factor = 1.0 / share;
     double* scores = scores_[static_cast<std::size_t>(state.layer * n_kv_heads_ + kv_head)].data();

@@ -32,6 +32,7 @@ class ReplayScores {
   void collect_largest(const LayerState& state);
   void collect_sums(const LayerState& state);
   void read_weights(const LayerState& state, bool sum_tokens);
+  void read_rest(const LayerState& state);
 
   Backend& backend_;
   std::int64_t n_heads_;
@@ -44,6 +45,7 @@ class ReplayScores {
   std::vector<std::vector<double>> scores_;  // [n_layers * n_kv_heads][prompt tokens]
   Buffer weights_;                           // as attention_weights writes
   std::vector<float> host_weights_;          // copy of weights_
+  std::vector<float> rest_;                  // [n_tokens, n_heads]
   std::int64_t row_stride_ = 0;
 };
 

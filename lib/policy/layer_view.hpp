@@ -76,7 +76,7 @@ class LayerView {
 
   // Needs `replay`. What each entry received in the second pass: [length]. Prompt: the largest
   // weight that one of the group's heads gave it, in a softmax over the sinks, its own chunk and
-  // the replayed tokens. Continuation: the sum of all weights.
+  // the replayed tokens (off by one where the model's is). Continuation: the sum of all weights.
   virtual std::span<const double> replayed(std::int64_t kv_head) = 0;
 
   // Stored entries as attention sees them, keys rotated: [length, head_dim], f32.
