@@ -54,7 +54,8 @@ void set_budget(const PolicyOptions& options, std::int64_t always_kept, PolicyTr
   const double share = options.real("keep");
   if ((capacity > 0) == (share > 0)) {
     config_error(
-        "policy '{}': give exactly one of capacity (entries) and keep (share of the prompt)",
+        "policy '{}': give exactly one of capacity (entries) and keep (share of the prompt), above "
+        "0; policy full is the one without a limit",
         options.policy_text());
   }
   if (capacity > 0) traits.capacity = capacity;

@@ -80,6 +80,21 @@ TEST_CASE("line breaks as sinks: a text that begins with them, scored as the ori
   }
 }
 
+// What StreamingLLMPress of kvpress leaves of these prompts: four sinks and the last entries.
+TEST_CASE("long prompts leave sinks and tail, by place, in every layer and head") {
+  for (const auto& [tokens, kept] : {std::pair{330, 165}, {700, 350}, {700, 139}}) {
+    CAPTURE(tokens);
+    CAPTURE(kept);
+    Ids ids;
+    for (std::int32_t i = 0; i < tokens; ++i) ids.push_back(i * 7 % 32);
+    Ids expected{0, 1, 2, 3};
+    for (std::int32_t place = tokens - kept + 4; place < tokens; ++place) expected.push_back(place);
+    for (const auto& layer : run("llama", "sink4+" + std::to_string(kept - 4), ids, 100).kept) {
+      for (const Ids& places : layer) CHECK(places == expected);
+    }
+  }
+}
+
 TEST_CASE("a budget of the whole text changes nothing") {
   for (const std::string model : {"llama_1layer", "llama", "qwen3"}) {
     const Trace full = run(model, "full", test::ids_of("P20"), 64);
