@@ -84,12 +84,22 @@ KvHeadView KiviStore::view() const {
 std::optional<QuantiseFault> KiviStore::quantise() {
   const std::int64_t n_keys = key_residual_.length() / options_.residual * options_.residual;
   if (n_keys > 0) {
-    const std::int64_t fault = quantise_keys(n_keys);
+    const std::int64_t n_groups = n_keys / options_.group;
+    const std::int64_t first = key_codes_.length();
+    key_codes_.append(n_keys);
+    key_groups_.append(n_groups);
+    for (std::int64_t g = 1; g <= n_groups; ++g) {
+      group_ends_.push_back(static_cast<std::int32_t>(first + g * options_.group));
+    }
+    const std::int64_t fault = quantise_oldest(key_format_, n_keys, key_residual_, key_codes_,
+                                               key_groups_.new_row(0, n_groups));
     if (fault >= 0) return QuantiseFault{true, fault};
   }
   const std::int64_t n_values = value_residual_.length() - options_.residual;
   if (n_values > 0) {
-    const std::int64_t fault = quantise_values(n_values);
+    value_codes_.append(n_values);
+    const std::int64_t fault = quantise_oldest(value_format_, n_values, value_residual_,
+                                               value_codes_, value_codes_.new_row(1, n_values));
     if (fault >= 0) return QuantiseFault{false, fault};
   }
   // A prompt waits here as a whole: its memory is given back.
@@ -99,40 +109,20 @@ std::optional<QuantiseFault> KiviStore::quantise() {
   return {};
 }
 
-// The oldest `n` residual keys become codes. Returns -1, or the slot of a fault.
-std::int64_t KiviStore::quantise_keys(std::int64_t n) {
-  const std::int64_t first = key_codes_.length();
-  const std::int64_t n_groups = n / options_.group;
-  key_codes_.append(n);
-  key_groups_.append(n_groups);
-  const std::int64_t fault = backend_.quantise({.rows = key_residual_.rows(0),
+// The oldest `n` rows of `residual` become the newest `n` of `codes`. Returns -1, or the slot of a
+// fault.
+std::int64_t KiviStore::quantise_oldest(const QuantFormat& format, std::int64_t n,
+                                        RowSlab& residual, RowSlab& codes, void* parameters) {
+  const std::int64_t first = codes.length() - n;
+  const std::int64_t fault = backend_.quantise({.rows = residual.rows(0),
                                                 .dtype = dtype_,
                                                 .n_rows = n,
                                                 .width = head_dim_,
-                                                .format = key_format_,
-                                                .codes = key_codes_.new_row(0, n),
-                                                .parameters = key_groups_.new_row(0, n_groups)});
+                                                .format = format,
+                                                .codes = codes.new_row(0, n),
+                                                .parameters = parameters});
   if (fault >= 0) return first + fault;
-  for (std::int64_t g = 1; g <= n_groups; ++g) {
-    group_ends_.push_back(static_cast<std::int32_t>(first + g * options_.group));
-  }
-  key_residual_.drop_front(n);
-  quantised_ += n;
-  return -1;
-}
-
-std::int64_t KiviStore::quantise_values(std::int64_t n) {
-  const std::int64_t first = value_codes_.length();
-  value_codes_.append(n);
-  const std::int64_t fault = backend_.quantise({.rows = value_residual_.rows(0),
-                                                .dtype = dtype_,
-                                                .n_rows = n,
-                                                .width = head_dim_,
-                                                .format = value_format_,
-                                                .codes = value_codes_.new_row(0, n),
-                                                .parameters = value_codes_.new_row(1, n)});
-  if (fault >= 0) return first + fault;
-  value_residual_.drop_front(n);
+  residual.drop_front(n);
   quantised_ += n;
   return -1;
 }

@@ -42,8 +42,8 @@ class KiviStore final : public HeadStore {
  private:
   void keep_side(std::span<const SlotRun> runs, RowSlab& codes, RowSlab& residual);
   void keep_groups(std::span<const SlotRun> runs);
-  std::int64_t quantise_keys(std::int64_t n);
-  std::int64_t quantise_values(std::int64_t n);
+  std::int64_t quantise_oldest(const QuantFormat& format, std::int64_t n, RowSlab& residual,
+                               RowSlab& codes, void* parameters);
   std::int64_t residual_capacity() const;
 
   Backend& backend_;

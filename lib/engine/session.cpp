@@ -198,11 +198,13 @@ void Session::step(std::span<const std::int32_t> ids) {
 
 // The window slides by one token, and all of it is computed again at positions 0 .. length-1.
 void Session::recompute_step(std::int32_t id) {
-  tail_.erase(tail_.begin());
+  const auto length = static_cast<std::size_t>(*traits_.recompute_length);
+  // What has slid out is removed once per window, not once per token.
+  if (tail_.size() == 2 * length) tail_.erase(tail_.begin(), tail_.end() - std::ssize(tail_) / 2);
   tail_.push_back(id);
   cache_.clear();
   recompute_dropped_ += config_.n_layers * config_.n_kv_heads;
-  const std::span<const std::int32_t> window(tail_);
+  const std::span<const std::int32_t> window = std::span(tail_).last(length);
   const auto chunk = static_cast<std::size_t>(options_.chunk);
   for (std::size_t first = 0; first < window.size(); first += chunk) {
     const std::size_t n = std::min(chunk, window.size() - first);

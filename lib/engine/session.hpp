@@ -110,7 +110,7 @@ class Session final : private LayerHook {
   std::int64_t held_tokens_ = 0;        // tokens of the last forward
   std::int64_t recompute_dropped_ = 0;  // entries that slid out of a re-computed window
   std::int64_t ties_at_cut_ = 0;
-  std::vector<std::int32_t> tail_;  // the last tokens fed, for re-computation
+  std::vector<std::int32_t> tail_;  // the last tokens fed and some before, for re-computation
   KeepList keep_;                   // [n_kv_heads]
   // For selections after the prompt: each layer's last attention, [n_layers], and the logits that
   // a second pass would overwrite, [vocab_size] or empty.

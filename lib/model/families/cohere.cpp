@@ -2,7 +2,7 @@
 // norm, RoPE on pairs of neighbours, scaled logits. Command-R+ norms each head of q and k.
 #include <array>
 
-#include "model/families/family_keys.hpp"
+#include "model/families/cohere_keys.hpp"
 #include "model/families/rope_keys.hpp"
 
 namespace kvbench {
@@ -11,30 +11,9 @@ namespace {
 constexpr std::array<std::string_view, 1> kArchitectures{"CohereForCausalLM"};
 constexpr std::array<std::string_view, 2> kHandled{"logit_scale", "use_qk_norm"};
 
-constexpr TensorPatterns tensors() {
-  TensorPatterns names = kLlamaTensors;
-  names.mlp_norm = {};
-  return names;
-}
-
 void read_config(const JsonReader& keys, ModelConfig& config) {
-  read_shared_keys(keys,
-                   {.names = {.norm_eps = "layer_norm_eps"},
-                    .handled = kHandled,
-                    .max_positions = 8192,
-                    .norm_eps = 1e-5,
-                    .tied = true,
-                    .bos_id = 5,
-                    .stop_id = 255001},
-                   config);
-  refuse_setting(keys, "mlp_bias");
-  config.norm = NormKind::layer;
-  config.parallel_block = true;
-  config.shared_input_norm = true;
-  config.qkv_bias = keys.optional_bool("attention_bias").value_or(false);
-  config.o_bias = config.qkv_bias;
+  read_cohere_keys(keys, kHandled, config);
   if (keys.optional_bool("use_qk_norm").value_or(false)) config.qk_norm = QkNorm::each_head;
-  config.logit_scale = keys.optional_double("logit_scale", 1e-9, 1e9).value_or(0.0625);
   read_rope(keys, 500000.0, config);
   config.rope.interleaved = true;
 }
@@ -47,7 +26,7 @@ FamilySpec cohere_family() {
           .example = {"Command-R 35B", 40, 64, 128},
           .architectures = kArchitectures,
           .read_config = read_config,
-          .tensors = tensors(),
+          .tensors = cohere_tensors(),
           .harmless_endings = kSavedBuffers};
 }
 

@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "policy/registry.hpp"
-#include "tests/unit/policy/random_layer_view.hpp"
+#include "tests/unit/policy/fake_view.hpp"
 
 namespace kvbench {
 
@@ -14,7 +14,7 @@ TEST_CASE("the example keeps every second entry, newest first") {
   const PolicyInfo info = every_other_policy();
   const PolicyOptions options(parse_policy("every_other:capacity=3"), info.name, info.options);
   const auto policy = info.make(options);
-  test::RandomLayerView view(10, 2, 1, 4);
+  test::FakeView view(10, 2, 1, 4);
   view.capacity = policy->traits().capacity;
   KeepList keep(2);
   policy->select(view, keep);

@@ -13,7 +13,7 @@
 #include "tests/support/error_text.hpp"
 #include "tests/support/safetensors_builder.hpp"
 #include "tests/support/temp_dir.hpp"
-#include "tests/unit/policy/random_layer_view.hpp"
+#include "tests/unit/policy/fake_view.hpp"
 
 namespace kvbench {
 namespace {
@@ -106,9 +106,9 @@ TEST_CASE("rkv is attention of the last queries against redundancy of keys") {
   constexpr std::size_t kLength = 45;
   constexpr std::size_t kWindow = 4;
   constexpr std::size_t kDim = 8;
-  test::RandomLayerView view(kLength, 2, 3, kDim);
+  test::FakeView view(kLength, 2, 3, kDim);
   // Some keys come again, so that the copies' rule has work to do.
-  auto& keys = view.mutable_keys();
+  auto& keys = view.stored_keys;
   std::copy_n(keys.begin() + 3 * kDim, kDim, keys.begin() + 30 * kDim);
   std::copy_n(keys.begin() + 3 * kDim, kDim, keys.begin() + 37 * kDim);
   const auto window = random_window(6, kWindow, kLength);
@@ -138,23 +138,23 @@ TEST_CASE("rkv's window must leave room") {
 }
 
 TEST_CASE("keydiff: a key of zeros has no direction and is no NaN") {
-  test::RandomLayerView view(6, 1, 1, 4);
-  std::fill_n(view.mutable_keys().begin(), 4, 0.0f);
+  test::FakeView view(6, 1, 1, 4);
+  std::fill_n(view.stored_keys.begin(), 4, 0.0f);
   CHECK(scores_of("keydiff:capacity=3", view, 0)[0] == 0.0);
-  std::fill(view.mutable_keys().begin(), view.mutable_keys().end(), 0.0f);
+  std::fill(view.stored_keys.begin(), view.stored_keys.end(), 0.0f);
   for (const double score : scores_of("keydiff:capacity=3", view, 0)) CHECK(score == 0.0);
 }
 
 TEST_CASE("keydiff: the odd key out scores highest, equal ones lowest") {
-  test::RandomLayerView view(5, 1, 1, 2);
-  view.mutable_keys() = {1, 0, 2, 0, 3, 0, 0.5f, 0, -1, 0};
+  test::FakeView view(5, 1, 1, 2);
+  view.stored_keys = {1, 0, 2, 0, 3, 0, 0.5f, 0, -1, 0};
   const auto scores = scores_of("keydiff:capacity=3", view, 0);
   for (std::size_t i = 0; i < 4; ++i) CHECK(scores[i] == doctest::Approx(-1.0));
   CHECK(scores[4] == doctest::Approx(1.0));
 }
 
 TEST_CASE("lagkv: short prompts keep their newest entries") {
-  test::RandomLayerView view(11, 1, 1, 4);
+  test::FakeView view(11, 1, 1, 4);
   const auto scores = scores_of("lagkv:capacity=3,lag=4,sinks=4", view, 0);
   CHECK(scores[3] == kAlwaysKept);
   CHECK(std::is_sorted(scores.begin() + 4, scores.end()));
@@ -164,7 +164,7 @@ TEST_CASE("lagkv: short prompts keep their newest entries") {
 
 // Two whole partitions: the first is rated, the second and what follows it stay.
 TEST_CASE("lagkv: only entries with a whole partition behind them are rated") {
-  test::RandomLayerView view(13, 1, 1, 4);
+  test::FakeView view(13, 1, 1, 4);
   const auto scores = scores_of("lagkv:capacity=3,lag=4,sinks=4", view, 0);
   std::vector<double> ranks(scores.begin() + 4, scores.begin() + 8);
   std::sort(ranks.begin(), ranks.end());
@@ -173,8 +173,8 @@ TEST_CASE("lagkv: only entries with a whole partition behind them are rated") {
 }
 
 TEST_CASE("lagkv: a channel without a range is left out") {
-  test::RandomLayerView view(8, 1, 1, 4);
-  for (auto* rows : {&view.mutable_keys(), &view.mutable_values()}) {
+  test::FakeView view(8, 1, 1, 4);
+  for (auto* rows : {&view.stored_keys, &view.stored_values}) {
     for (std::size_t slot = 0; slot < 8; ++slot) (*rows)[slot * 4 + 1] = 7.0f;
   }
   const std::string policy = "lagkv:capacity=3,lag=4,sinks=0,compare=score";
@@ -182,7 +182,7 @@ TEST_CASE("lagkv: a channel without a range is left out") {
   double sum = 0.0;
   for (std::size_t i = 0; i < 4; ++i) sum += scores[i];
   CHECK(sum == doctest::Approx(1.0));
-  for (auto* rows : {&view.mutable_keys(), &view.mutable_values()}) {
+  for (auto* rows : {&view.stored_keys, &view.stored_values}) {
     std::fill(rows->begin(), rows->end(), 7.0f);
   }
   for (std::size_t i = 0; i < 4; ++i) {
@@ -197,8 +197,8 @@ TEST_CASE("qfilter: minus the product with the head's filter, from a file") {
         .write(name, test::SafetensorsBuilder().add_f32("q_filters", shape, values).bytes())
         .string();
   };
-  test::RandomLayerView view(3, 2, 1, 2);
-  view.mutable_keys() = {1, 0, 0, 1, 2, 2};
+  test::FakeView view(3, 2, 1, 2);
+  view.stored_keys = {1, 0, 0, 1, 2, 2};
   const auto file = write("filters.safetensors", {1, 2, 2}, {5, 7, 1, -3});
   CHECK(scores_of("qfilter:capacity=1,filters=" + file, view, 0) ==
         std::vector<double>{-5, -7, -24});
