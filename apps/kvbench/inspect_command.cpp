@@ -45,6 +45,8 @@ void add_inspect_command(CLI::App& app) {
   add_int(*command, "--length", options->request.rope_length, 0,
           std::numeric_limits<std::int32_t>::max(),
           "Tokens of text that --rope is for (0: the model's context length)");
+  add_text(*command, "--sink-tensor", options->request.sink_tensor,
+           "Tensor of the checkpoint with learned sinks");
   command->add_flag("--values", options->request.values,
                     "Print the values of tensors of at most 32 elements");
   command->add_flag("--json", options->json, "Print one JSON document");

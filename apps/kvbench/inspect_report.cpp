@@ -17,6 +17,7 @@
 #include "model/family.hpp"
 #include "model/model_config.hpp"
 #include "model/model_tensors.hpp"
+#include "model/sink_rows.hpp"
 
 namespace kvbench {
 namespace {
@@ -203,7 +204,10 @@ void inspect_directory(const InspectRequest& request, Json& report) {
   }
   const Checkpoint checkpoint = Checkpoint::open(request.path);
   if (has_config) {
-    const auto tensors = collect_tensors(config, find_family(config.model_type), checkpoint);
+    const auto tensors =
+        collect_tensors(config, find_family(config.model_type), checkpoint, request.sink_tensor);
+    const SinkRows sinks({request.sink_tensor, {}}, checkpoint, config.hidden_size);
+    if (sinks.count() > 0) report["learned_sinks"] = sinks.count();
     report["parameters"] = parameter_count(tensors);
     report["lm_head_is_embedding"] = tensors.lm_head_is_embedding;
     add_warnings(tensors.warnings, report);
@@ -290,6 +294,9 @@ std::string inspect_text(const nlohmann::ordered_json& report) {
         fmt::format("{} parameters; lm_head is {}\n", report.at("parameters").get<std::int64_t>(),
                     report.at("lm_head_is_embedding").get<bool>() ? "the embedding (tied)"
                                                                   : "a matrix of its own");
+  }
+  if (report.contains("learned_sinks")) {
+    text += fmt::format("{} learned sinks\n", report.at("learned_sinks").get<std::int64_t>());
   }
   for (const Json& warning : report.at("warnings")) {
     text += fmt::format("warning: {}\n", warning.get<std::string>());

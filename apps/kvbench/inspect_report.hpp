@@ -12,6 +12,7 @@ struct InspectRequest {
   std::filesystem::path path;    // a model directory, or one .safetensors file
   bool rope = false;             // add the rotary frequencies
   std::int64_t rope_length = 0;  // tokens of text they are for; 0: the model's context length
+  std::string sink_tensor = {};  // name of the tensor with learned sinks, if there is one
   bool values = false;           // add the values of tensors of at most 32 elements
 };
 

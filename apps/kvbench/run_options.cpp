@@ -28,6 +28,7 @@ RunSettings RunOptions::settings() const {
   settings.kv_dtype = format.dtype;
   settings.kivi = format.kivi;
   settings.softmax_off_by_one = softmax_off_by_one;
+  settings.sinks = {sink_tensor, sink_file};
   settings.backend = backend;
   settings.threads = threads > 0 ? static_cast<int>(threads) : usable_cpus();
   settings.seed = seed;
@@ -51,6 +52,11 @@ void add_run_options(CLI::App& command, RunOptions& options) {
   add_uint64(command, "--seed", options.seed, "Seed of everything random");
   command.add_flag("--softmax-off-by-one", options.softmax_off_by_one,
                    "Add 1 to every softmax denominator of the attention");
+  add_text(command, "--sink-tensor", options.sink_tensor,
+           "Tensor [hidden] or [n, hidden] of the checkpoint with learned sinks, embeddings that "
+           "stand before every text");
+  add_text(command, "--sink-file", options.sink_file,
+           "Safetensors file with that tensor, where it is not part of the checkpoint");
 }
 
 std::vector<std::int32_t> to_ids(const std::vector<std::int64_t>& ids) {

@@ -20,11 +20,14 @@ struct RunOptions {
   std::int64_t chunk = 512;
   std::uint64_t seed = 0;
   bool softmax_off_by_one = false;
+  std::string sink_tensor;
+  std::string sink_file;
 
   RunSettings settings() const;
 };
 
-// --model, --dtype, --kv, --backend, --threads, --chunk, --seed, --softmax-off-by-one.
+// --model, --dtype, --kv, --backend, --threads, --chunk, --seed, --softmax-off-by-one,
+// --sink-tensor, --sink-file.
 void add_run_options(CLI::App& command, RunOptions& options);
 
 std::vector<std::int32_t> to_ids(const std::vector<std::int64_t>& ids);

@@ -27,7 +27,13 @@ Session::Session(const Model& model, Backend& backend, EvictionPolicy& policy,
       transformer_(model, backend, options.chunk, options.softmax_off_by_one),
       evidence_(model, backend, cache_, transformer_, traits_.needs),
       layer_capacity_(static_cast<std::size_t>(config_.n_layers), kUnlimited),
+      learned_sinks_(model.sinks().count()),
       keep_(static_cast<std::size_t>(config_.n_kv_heads)) {
+  KVB_CHECK(!options.learned_sinks || learned_sinks_ > 0, "learned sinks that were not loaded");
+  if (learned_sinks_ > 0 && traits_.sink_token) {
+    config_error(
+        "sink_tokens=newline would replace the model's learned sinks: give one or the other");
+  }
   if (options.softmax_off_by_one && !backend.supports(Feature::softmax_off_by_one)) {
     device_error("backend {} cannot compute {}; use the cpu backend", backend.name(),
                  feature_name(Feature::softmax_off_by_one));
@@ -58,6 +64,7 @@ void Session::begin(std::int64_t text_tokens) {
   policy_.reset(options_.seed);
   evidence_.reset();
   capacity_ = traits_.capacity;
+  text_tokens += learned_sinks_;
   text_tokens_ = text_tokens;
   tokens_fed_ = 0;
   decode_steps_ = 0;
@@ -80,6 +87,8 @@ void Session::begin(std::int64_t text_tokens) {
 void Session::prefill(std::span<const std::int32_t> ids, std::span<const std::int32_t> targets,
                       std::span<double> nll, std::span<const std::int32_t> future) {
   in_prompt_ = true;
+  const std::size_t given = ids.size();
+  ids = after_sinks(ids);
   const auto prompt = static_cast<std::int64_t>(ids.size());
   if (traits_.keep_share) {
     const std::int64_t counted = std::max<std::int64_t>(0, prompt - traits_.keep_beside);
@@ -94,7 +103,7 @@ void Session::prefill(std::span<const std::int32_t> ids, std::span<const std::in
   } else if (whole) {
     cache_.reserve(prompt);
   }
-  run(ids, targets, nll);
+  run(ids, ids.size() - given, targets, nll);
   in_prompt_ = false;
   if (selects_after_prompt() && cache_.longest() > capacity_) {
     replay(ids, future);
@@ -110,12 +119,23 @@ void Session::feed(std::span<const std::int32_t> ids, std::span<const std::int32
                    std::span<double> nll) {
   KVB_CHECK(!traits_.keep_share || capacity_ < kUnlimited,
             "a share of the prompt, but there was no prompt");
-  run(ids, targets, nll);
+  const auto all = after_sinks(ids);
+  run(all, all.size() - ids.size(), targets, nll);
 }
 
-void Session::run(std::span<const std::int32_t> ids, std::span<const std::int32_t> targets,
-                  std::span<double> nll) {
-  KVB_CHECK(targets.size() <= ids.size() && nll.size() == targets.size(),
+// The ids, after the learned sinks where they begin the sequence.
+std::span<const std::int32_t> Session::after_sinks(std::span<const std::int32_t> ids) {
+  if (tokens_fed_ > 0 || ids.empty() || learned_sinks_ == 0) return ids;
+  led_ids_.clear();
+  for (std::int32_t sink = 0; sink < learned_sinks_; ++sink) led_ids_.push_back(-1 - sink);
+  led_ids_.insert(led_ids_.end(), ids.begin(), ids.end());
+  return led_ids_;
+}
+
+// The first `unnamed` ids are followed by no target of the caller's.
+void Session::run(std::span<const std::int32_t> ids, std::size_t unnamed,
+                  std::span<const std::int32_t> targets, std::span<double> nll) {
+  KVB_CHECK(targets.size() + unnamed <= ids.size() && nll.size() == targets.size(),
             "{} ids, {} targets, {} results", ids.size(), targets.size(), nll.size());
   std::vector<std::int32_t> replaced;
   if (traits_.sink_token && tokens_fed_ < traits_.kept->sinks) {
@@ -127,10 +147,12 @@ void Session::run(std::span<const std::int32_t> ids, std::span<const std::int32_
   for (std::size_t done = 0; done < ids.size();) {
     const std::size_t n = advance(ids.subspan(done));
     tokens_fed_ += static_cast<std::int64_t>(n);
-    if (done < targets.size()) {
-      const std::size_t scored = std::min(n, targets.size() - done);
-      transformer_.nll(held_tokens_ - static_cast<std::int64_t>(n), targets.subspan(done, scored),
-                       nll.subspan(done, scored));
+    const std::size_t first = std::max(done, unnamed);
+    const std::size_t end = std::min(done + n, unnamed + targets.size());
+    if (first < end) {
+      transformer_.nll(held_tokens_ - static_cast<std::int64_t>(done + n - first),
+                       targets.subspan(first - unnamed, end - first),
+                       nll.subspan(first - unnamed, end - first));
     }
     done += n;
   }

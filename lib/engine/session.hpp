@@ -29,6 +29,8 @@ struct SessionOptions {
   // Attention with 1 added to its denominators (StreamingLLM, section 3.3), for checkpoints that
   // were trained so.
   bool softmax_off_by_one = false;
+  // The model must have learned sinks; a session on one that has them uses them in any case.
+  bool learned_sinks = false;
 };
 
 class Session final : private LayerHook {
@@ -37,7 +39,9 @@ class Session final : private LayerHook {
   Session(const Model& model, Backend& backend, EvictionPolicy& policy,
           const SessionOptions& options);
 
-  // Starts a new sequence of (about) `text_tokens` tokens: an empty cache and a fresh policy.
+  // Starts a new sequence of (about) `text_tokens` tokens: an empty cache and a fresh policy. The
+  // model's learned sinks, if any, come before its first token, as tokens that nobody gave: they
+  // are the first entries, count as fed, and shift the places of the text.
   // The length sizes the cache and fixes frequencies that depend on it (dynamic NTK scaling).
   void begin(std::int64_t text_tokens);
 
@@ -59,7 +63,7 @@ class Session final : private LayerHook {
   void last_logits(std::span<float> logits);
 
   const KvCache& cache() const { return cache_; }
-  // Places in the text of the entries of one head, ascending.
+  // Places in the sequence of the entries of one head, ascending.
   std::vector<std::int32_t> kept_positions(std::int64_t layer, std::int64_t kv_head) const;
   std::int64_t tokens_fed() const { return tokens_fed_; }
   // Entries dropped since `begin`, summed over layers and KV heads.
@@ -71,8 +75,9 @@ class Session final : private LayerHook {
   void after_attention(const LayerState& state, KvCache& cache) override;
   void look_and_select(const LayerState& state);
 
-  void run(std::span<const std::int32_t> ids, std::span<const std::int32_t> targets,
-           std::span<double> nll);
+  std::span<const std::int32_t> after_sinks(std::span<const std::int32_t> ids);
+  void run(std::span<const std::int32_t> ids, std::size_t unnamed,
+           std::span<const std::int32_t> targets, std::span<double> nll);
   std::size_t advance(std::span<const std::int32_t> ids);
   void step(std::span<const std::int32_t> ids);
   void recompute_step(std::int32_t id);
@@ -110,8 +115,10 @@ class Session final : private LayerHook {
   std::int64_t held_tokens_ = 0;        // tokens of the last forward
   std::int64_t recompute_dropped_ = 0;  // entries that slid out of a re-computed window
   std::int64_t ties_at_cut_ = 0;
-  std::vector<std::int32_t> tail_;  // the last tokens fed and some before, for re-computation
-  KeepList keep_;                   // [n_kv_heads]
+  std::int64_t learned_sinks_;
+  std::vector<std::int32_t> led_ids_;  // learned sinks and the first ids of a sequence
+  std::vector<std::int32_t> tail_;     // the last tokens fed and some before, for re-computation
+  KeepList keep_;                      // [n_kv_heads]
   // For selections after the prompt: each layer's last attention, [n_layers], and the logits that
   // a second pass would overwrite, [vocab_size] or empty.
   std::vector<AttentionArgs> last_attention_;

@@ -139,13 +139,17 @@ void check_features(const ModelConfig& config, const Backend& backend) {
 
 }  // namespace
 
-Model Model::load(const std::filesystem::path& directory, Backend& backend, DType compute) {
+Model Model::load(const std::filesystem::path& directory, Backend& backend, DType compute,
+                  const SinkSource& sinks) {
   Model model;
   model.config_ = read_model_config(directory);
   model.compute_ = compute;
   model.checkpoint_ = Checkpoint::open(directory);
   const FamilySpec& family = find_family(model.config_.model_type);
-  const ModelTensors tensors = collect_tensors(model.config_, family, model.checkpoint_);
+  // First: a slip in the tensor's name would otherwise read as a tensor that nothing uses.
+  model.sinks_ = SinkRows(sinks, model.checkpoint_, model.config_.hidden_size);
+  const ModelTensors tensors = collect_tensors(model.config_, family, model.checkpoint_,
+                                               sinks.file.empty() ? sinks.tensor : "");
   model.storage_dtype_ = tensors.embedding.dtype;
   model.content_hash_ = model.checkpoint_.content_hash();
 
@@ -158,6 +162,7 @@ Model Model::load(const std::filesystem::path& directory, Backend& backend, DTyp
   model.weights_.final_norm = loader.norm(tensors.final_norm);
   model.weights_.vocabulary = loader.vocabulary(tensors.lm_head);
   model.weights_.embedding = backend.make_table(tensors.embedding);
+  if (model.sinks_.count() > 0) model.weights_.sinks = backend.make_table(model.sinks_.view());
   if (tensors.positions) model.weights_.positions = backend.make_table(*tensors.positions);
 
   model.warnings_ = model.config_.warnings;

@@ -13,6 +13,7 @@
 #include "io/checkpoint.hpp"
 #include "model/model_config.hpp"
 #include "model/model_tensors.hpp"
+#include "model/sink_rows.hpp"
 
 namespace kvbench {
 
@@ -45,6 +46,7 @@ struct LayerWeights {
 struct Weights {
   std::unique_ptr<EmbeddingTable> embedding;  // [vocab, hidden]
   std::unique_ptr<EmbeddingTable> positions;  // [max_positions, hidden], or null
+  std::unique_ptr<EmbeddingTable> sinks;      // [n, hidden] learned sinks, or null
   std::vector<LayerWeights> layers;           // [n_layers]
   NormWeight final_norm;
   std::vector<std::unique_ptr<LinearWeight>> vocabulary;  // lm_head in blocks of rows
@@ -54,8 +56,10 @@ class Model {
  public:
   // Loads a Hugging Face checkpoint directory. `compute` is the dtype of matrix products, f32 or
   // bf16. DataError names file, key or tensor; DeviceError what the backend cannot compute. The
-  // backend must outlive the model.
-  static Model load(const std::filesystem::path& directory, Backend& backend, DType compute);
+  // backend must outlive the model. Sessions on a model with learned sinks begin every text with
+  // them.
+  static Model load(const std::filesystem::path& directory, Backend& backend, DType compute,
+                    const SinkSource& sinks = {});
 
   const ModelConfig& config() const { return config_; }
   const Weights& weights() const { return weights_; }
@@ -70,6 +74,7 @@ class Model {
   // The columns of a layer's output projection that one query head's values meet, row-major:
   // [hidden, head_dim]. Read from the files.
   std::vector<float> output_columns(std::int64_t layer, std::int64_t head) const;
+  const SinkRows& sinks() const { return sinks_; }
   // Memory of the prepared matrices.
   std::int64_t weight_bytes() const;
 
@@ -77,7 +82,8 @@ class Model {
   Model() = default;
 
   ModelConfig config_;
-  Checkpoint checkpoint_;                          // mapped: the embedding is read from it
+  Checkpoint checkpoint_;  // mapped: the embedding is read from it
+  SinkRows sinks_;
   std::vector<MatrixTensors> output_projections_;  // [n_layers], into the checkpoint
   Weights weights_;
   DType compute_ = DType::f32;

@@ -220,8 +220,9 @@ void collect_lm_head(const ModelConfig& config, std::string_view name, TensorCol
 }  // namespace
 
 ModelTensors collect_tensors(const ModelConfig& config, const FamilySpec& family,
-                             const Checkpoint& checkpoint) {
+                             const Checkpoint& checkpoint, const std::string& sink_tensor) {
   TensorCollector collector(checkpoint, family.renamings);
+  collector.mark_used(sink_tensor);
   const TensorPatterns& patterns = family.tensors;
   ModelTensors tensors;
   tensors.embedding =

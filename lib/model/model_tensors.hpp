@@ -66,8 +66,9 @@ struct ModelTensors {
 // another shape, has a dtype kvbench does not compute with, or is used by nothing is a DataError
 // that names it. Where the config says "tied" but the checkpoint holds another lm_head, the
 // checkpoint's matrix is used, as the reference implementation does, with a warning.
+// `sink_tensor`, where not empty, is read elsewhere: see SinkRows.
 ModelTensors collect_tensors(const ModelConfig& config, const FamilySpec& family,
-                             const Checkpoint& checkpoint);
+                             const Checkpoint& checkpoint, const std::string& sink_tensor = "");
 
 // Numbers that the model consists of; a tied lm_head counts once, with the embedding.
 std::int64_t parameter_count(const ModelTensors& tensors);

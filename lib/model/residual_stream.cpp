@@ -19,7 +19,15 @@ ResidualStream::ResidualStream(const Model& model, Backend& backend, std::int64_
 
 void ResidualStream::embed(std::span<const std::int32_t> ids,
                            std::span<const std::int32_t> positions) {
-  backend_.embed(*model_.weights().embedding, ids, stream_.as<float>());
+  // Learned sinks lie in a table of their own: runs of them and of the vocabulary's rows in turn.
+  for (std::size_t first = 0; first < ids.size();) {
+    const auto begin = ids.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto end =
+        std::find_if(begin, ids.end(), [&](std::int32_t id) { return (id < 0) != (*begin < 0); });
+    embed_run({begin, end},
+              stream_.as<float>() + static_cast<std::int64_t>(first) * config_.hidden_size);
+    first += static_cast<std::size_t>(end - begin);
+  }
   const auto n = static_cast<std::int64_t>(ids.size()) * config_.hidden_size;
   if (config_.embedding_scale != 1.0) {
     backend_.scale(stream_.as<float>(), n, static_cast<float>(config_.embedding_scale));
@@ -35,6 +43,13 @@ void ResidualStream::embed(std::span<const std::int32_t> ids,
   std::iota(rows_.begin(), rows_.end(), 0);
   ones_.assign(ids.size(), 1.0f);
   add_rows(branch_.as<float>(), rows_, ones_);
+}
+
+void ResidualStream::embed_run(std::span<const std::int32_t> ids, float* out) {
+  if (ids.front() >= 0) return backend_.embed(*model_.weights().embedding, ids, out);
+  rows_.clear();
+  for (const std::int32_t id : ids) rows_.push_back(-1 - id);
+  backend_.embed(*model_.weights().sinks, rows_, out);
 }
 
 void ResidualStream::read(const NormWeight& norm, std::int64_t n_tokens) {

@@ -16,7 +16,7 @@ class ResidualStream {
   // Model and backend must outlive it.
   ResidualStream(const Model& model, Backend& backend, std::int64_t max_tokens);
 
-  // Starts with the embeddings of these tokens, at these places of the text.
+  // Starts with the embeddings of these tokens (see ForwardStep), at these places of the text.
   void embed(std::span<const std::int32_t> ids, std::span<const std::int32_t> positions);
   // Norms the stream into `normed`; a norm that is not present copies it.
   void read(const NormWeight& norm, std::int64_t n_tokens);
@@ -30,6 +30,7 @@ class ResidualStream {
   const void* normed() const { return normed_.as<void>(); }
 
  private:
+  void embed_run(std::span<const std::int32_t> ids, float* out);
   void add_norm(const float* x, const NormWeight& norm, std::int64_t n_tokens);
 
   const Model& model_;
@@ -38,7 +39,7 @@ class ResidualStream {
   Buffer stream_;  // [max_tokens, hidden] f32
   Buffer normed_;  // [max_tokens, hidden] compute dtype
   Buffer branch_;  // [max_tokens, hidden] f32: before an output norm; rows of positions
-  std::vector<std::int32_t> rows_;  // [n_tokens] 0, 1, ...
+  std::vector<std::int32_t> rows_;  // [n_tokens] 0, 1, ...; of the table of learned sinks
   std::vector<float> ones_;         // [n_tokens]
 };
 

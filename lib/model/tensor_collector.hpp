@@ -25,6 +25,8 @@ class TensorCollector {
   // DataError when it is missing.
   TensorView require(const std::string& name, const Shape& expected);
   std::optional<TensorView> require_if(bool wanted, const std::string& name, const Shape& expected);
+  // Something else reads this tensor.
+  void mark_used(const std::string& name) { used_.insert(name); }
   // A checkpoint with tensors that nothing asked for was made for a model that computes more:
   // DataError, but for names with one of these endings.
   void refuse_unused(std::span<const std::string_view> harmless_endings) const;

@@ -64,7 +64,7 @@ const Rotary* Transformer::rotary(std::int64_t layer) const {
 
 void Transformer::check_ids(std::span<const std::int32_t> ids) const {
   for (const std::int32_t id : ids) {
-    if (id < 0 || id >= config_.vocab_size) {
+    if (id < -model_.sinks().count() || id >= config_.vocab_size) {
       data_error("token id {} outside 0..{} (vocabulary of {})", id, config_.vocab_size - 1,
                  model_.directory().string());
     }

@@ -21,6 +21,7 @@ namespace kvbench {
 
 // One forward pass over consecutive tokens, all layers.
 struct ForwardStep {
+  // Of the vocabulary; -1 - i stands for the model's learned sink i.
   std::span<const std::int32_t> ids;
   std::int64_t first_position = 0;  // of ids[0] in the text
   PositionMode positions = PositionMode::original;

@@ -78,7 +78,7 @@ PplTask::PplTask(const PplRequest& request)
   tokenize_seconds_ = seconds_since(start);
   start = Clock::now();
   backend_ = make_backend(request.backend, request.threads);
-  model_.emplace(Model::load(request.model, *backend_, request.dtype));
+  model_.emplace(request.load_model(*backend_));
   load_seconds_ = seconds_since(start);
   if (request.kivi) check_kivi(*request.kivi, model_->config().head_dim, *backend_);
 }

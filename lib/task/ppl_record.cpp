@@ -44,6 +44,10 @@ Json config_json(const PplRequest& request, const PplProtocol& protocol,
       {"seed", request.seed},
   };
   if (request.softmax_off_by_one) config["softmax_off_by_one"] = true;
+  if (model.sinks().count() > 0) {
+    config["learned_sinks"] = {{"rows", model.sinks().count()},
+                               {"sha256", model.sinks().content_hash()}};
+  }
   if (request.kivi) config["kv"] = kivi_json(*request.kivi);
   if (protocol.has_window) {
     config["window"] = request.protocol_options.window;

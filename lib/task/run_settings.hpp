@@ -8,6 +8,7 @@
 #include "cache/kivi_options.hpp"
 #include "core/dtype.hpp"
 #include "engine/session.hpp"
+#include "model/model.hpp"
 
 namespace kvbench {
 
@@ -18,16 +19,22 @@ struct RunSettings {
   DType kv_dtype = DType::f32;  // of stored keys and values
   std::optional<KiviOptions> kivi = {};
   bool softmax_off_by_one = false;  // see SessionOptions
+  SinkSource sinks = {};            // learned sinks, if the model has them
   std::string backend = "auto";
   int threads = 1;
   std::uint64_t seed = 0;
+
+  Model load_model(Backend& model_backend) const {
+    return Model::load(model, model_backend, dtype, sinks);
+  }
 
   SessionOptions session_options() const {
     return {.chunk = chunk,
             .kv_dtype = kv_dtype,
             .seed = seed,
             .kivi = kivi,
-            .softmax_off_by_one = softmax_off_by_one};
+            .softmax_off_by_one = softmax_off_by_one,
+            .learned_sinks = sinks.given()};
   }
 };
 

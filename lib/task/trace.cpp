@@ -80,7 +80,7 @@ Trace run_trace(const TraceRequest& request) {
   if (request.ids.empty()) config_error("no tokens: give --ids, --ids-file or --text");
   ConfiguredPolicy configured = make_policy(request.policy);
   const auto backend = make_backend(request.backend, request.threads);
-  const Model model = Model::load(request.model, *backend, request.dtype);
+  const Model model = request.load_model(*backend);
   Session session(model, *backend, *configured.policy, request.session_options());
 
   Trace trace;

@@ -18,7 +18,7 @@ struct TraceRequest : RunSettings {
   bool ignore_stop_ids = false;      // generate on past the model's own stop tokens
 };
 
-// Of every head: [layer][kv_head], places in the text, ascending.
+// Of every head: [layer][kv_head], places in the sequence, ascending; learned sinks come first.
 using KeptPlaces = std::vector<std::vector<std::vector<std::int32_t>>>;
 
 struct Trace {

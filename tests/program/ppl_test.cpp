@@ -210,6 +210,38 @@ TEST_CASE("trace --json: losses, logits, what stays, what was generated") {
   CHECK(contains(text.out, "keeps 2: 1-2"));
 }
 
+// Row 7 of the vocabulary, in a file of its own, stands where id 7 would.
+TEST_CASE("learned sinks from a file are fed before the ids; a wrong shape names the tensor") {
+  const std::string model = test::tiny_model("llama").string();
+  const Checkpoint checkpoint = Checkpoint::open(model);
+  std::vector<float> row(16);
+  to_floats(checkpoint.require("model.embed_tokens.weight"), 7 * 16, 16, row.data());
+  const test::TempDir directory;
+  const auto file =
+      directory
+          .write("sinks.safetensors", test::SafetensorsBuilder()
+                                          .add_f32("sink_tokens", {1, 16}, row)
+                                          .add_f32("half", {1, 8}, {1, 2, 3, 4, 5, 6, 7, 8})
+                                          .bytes())
+          .string();
+  const auto trace = [&](const std::string& ids, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"trace",   "--model", model, "--policy",
+                                          "sink1+4", "--ids",   ids,   "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_program(arguments);
+  };
+  const auto found =
+      rows(trace("1,5,9,2,11,3", {"--sink-file", file, "--sink-tensor", "sink_tokens"}));
+  const auto expected = rows(trace("7,1,5,9,2,11,3", {}));
+  CHECK(found["last_logits"] == expected["last_logits"]);
+  CHECK(found["kept"] == expected["kept"]);
+  CHECK(found["nll"].size() == 5);
+  const auto refused = trace("1,5", {"--sink-file", file, "--sink-tensor", "half"});
+  CHECK(refused.exit_code == 3);
+  CHECK(contains(refused.err, "half"));
+  CHECK(contains(refused.err, "[1, 8]"));
+}
+
 TEST_CASE("generation ends at any of the model's stop tokens") {
   const std::string model = test::tiny_model("llama_eos_list").string();
   const auto go_on = json::parse(run_program({"trace", "--model", model, "--ids", "1,5,9",

@@ -122,3 +122,15 @@ TEST_CASE("what cannot be inspected is refused by name") {
   CHECK(contains(error_of({.path = tiny_model("llama") / "model.safetensors", .rope = true}),
                  "config.json"));
 }
+
+TEST_CASE("a checkpoint with learned sinks names their tensor") {
+  const TempDir directory;
+  auto tensors = kvbench::test::tiny_tensors("llama");
+  tensors.push_back({"sinks", DType::f32, {2, 16}, std::string(128, '\0')});
+  kvbench::test::write_tensors(directory, tensors);
+  kvbench::test::write_config(directory, kvbench::test::tiny_config("llama"));
+  CHECK(contains(error_of({.path = directory.path()}), "sinks"));
+  const auto report = inspect_model({.path = directory.path(), .sink_tensor = "sinks"});
+  CHECK(report.at("learned_sinks") == 2);
+  CHECK(contains(inspect_text(report), "2 learned sinks"));
+}
