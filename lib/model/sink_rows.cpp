@@ -33,6 +33,7 @@ NamedTensor find_in_file(const SafetensorsFile& file, const SinkSource& source) 
   }
   if (const TensorView* view = file.find(source.tensor)) return {source.tensor, *view};
   std::vector<std::string> names;
+  names.reserve(tensors.size());
   for (const NamedTensor& tensor : tensors) names.push_back(tensor.name);
   refuse_missing(source.file.string(), source.tensor, names);
 }

@@ -77,11 +77,7 @@ TEST_CASE("rows of a tensor are as rows of the vocabulary, under every policy") 
           CAPTURE(info.name);
           CAPTURE(budget);
           CAPTURE(chunk);
-          const ConfiguredPolicy policy = *small.make(info, budget);
-          std::string text = policy.name;
-          for (const auto& [key, value] : policy.options) {
-            text += (text == policy.name ? ":" : ",") + key + "=" + value;
-          }
+          const std::string text = test::full_text(*small.make(info, budget));
           TraceRequest request = test::trace_request("llama", text, test::ids_of("P20"));
           request.decode = test::ids_of("D6");
           request.chunk = chunk;

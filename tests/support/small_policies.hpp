@@ -25,6 +25,15 @@ inline std::optional<std::int64_t> option_of(const ConfiguredPolicy& policy,
   return std::nullopt;
 }
 
+// The policy with every option spelled out, as a user could write it.
+inline std::string full_text(const ConfiguredPolicy& policy) {
+  std::string text;
+  for (const auto& [key, value] : policy.options) {
+    text += fmt::format("{}{}={}", text.empty() ? ":" : ",", key, value);
+  }
+  return policy.name + text;
+}
+
 class SmallPolicies {
  public:
   // Files are written for models of this shape.

@@ -21,14 +21,6 @@ constexpr std::int64_t kPrompt = 30;
 constexpr std::int64_t kScore = 6;
 constexpr std::int64_t kBudget = 9;
 
-std::string text_of(const ConfiguredPolicy& policy) {
-  std::string text;
-  for (const auto& [key, value] : policy.options) {
-    text += fmt::format("{}{}={}", text.empty() ? ":" : ",", key, value);
-  }
-  return policy.name + text;
-}
-
 Rows rows_of_session(const std::string& directory, const std::string& policy_text,
                      const std::vector<std::int32_t>& ids) {
   const auto backend = make_backend("cpu", 1);
@@ -67,7 +59,7 @@ TEST_CASE("every policy's record lists what each layer and head kept") {
   request.protocol = "continue";
   request.protocol_options = {.prompt = kPrompt, .score = kScore};
   for (const PolicyInfo& info : policies()) {
-    request.policies.push_back(text_of(*small.make(info, kBudget)));
+    request.policies.push_back(test::full_text(*small.make(info, kBudget)));
   }
   ids.pop_back();  // a target only
   for (const RunRecord& record : run_ppl(request, [](const RunRecord&) {})) {
