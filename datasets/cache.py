@@ -1,6 +1,6 @@
 """The cache folder that models and books are kept in, and how a folder gets there whole or not at all.
 
-Used by make_smollm2.py and make_books.py. Standard library only.
+Used by the make_*.py scripts beside it. Standard library only.
 """
 import hashlib
 import json

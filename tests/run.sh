@@ -27,6 +27,9 @@ python3 "$ROOT/tests/repository/source_rules.py"
 step "model and books (in $KVBENCH_CACHE)"
 ensure_data
 
+step "published tokenizers and their own libraries (in $KVBENCH_CACHE)"
+python3 "$ROOT/datasets/make_tokenizers.py" || echo "going on without them: the test program/real_tokenizers is skipped"
+
 step "release build"
 build cpu-release
 

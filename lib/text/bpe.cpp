@@ -50,6 +50,16 @@ Bpe::Bpe(const nlohmann::json& model, const std::string& where)
   build_character_tables();
 }
 
+Bpe::Bpe(const std::vector<std::string>& ranked_tokens, std::int32_t first_id,
+         const std::string& where)
+    : where_(where), vocabulary_(ranked_tokens, first_id, where) {
+  options_.ignore_merges = true;
+  merges_ = PairTable(ranked_tokens.size() * 3);  // what the published vocabularies come to
+  std::uint32_t rank = 0;
+  for (const std::string& token : ranked_tokens) add_merges_into(token, rank++);
+  build_character_tables();
+}
+
 Bpe::Options Bpe::read_options(const nlohmann::json& model, const std::string& where) {
   const JsonReader reader = reader_of(model, where);
   if (reader.optional_double("dropout", 0, 1).value_or(0) != 0) {
@@ -111,9 +121,28 @@ void Bpe::add_merge(std::string_view left, std::string_view right, std::uint32_t
   const std::uint32_t left_id = id_of(left);
   const std::uint32_t right_id = id_of(right);
   merges_.insert(left_id, right_id, (std::uint64_t{rank} << 32) | id_of(merged));
+  note_neighbours(merged);
+}
+
+// Every way to make the token of two others.
+void Bpe::add_merges_into(const std::string& token, std::uint32_t rank) {
+  const auto id = static_cast<std::uint32_t>(*vocabulary_.id_of(token));
+  std::size_t at = 0;
+  for_each_character(token, [&](char32_t, std::string_view character) {
+    at += character.size();
+    const auto left = vocabulary_.id_of(std::string_view(token).substr(0, at));
+    const auto right = vocabulary_.id_of(std::string_view(token).substr(at));
+    if (!left || !right) return;
+    merges_.insert(static_cast<std::uint32_t>(*left), static_cast<std::uint32_t>(*right),
+                   (std::uint64_t{rank} << 32) | id);
+  });
+  note_neighbours(token);
+}
+
+void Bpe::note_neighbours(std::string_view token) {
   char32_t before = 0;
   bool first = true;
-  for_each_character(merged, [&](char32_t code_point, std::string_view) {
+  for_each_character(token, [&](char32_t code_point, std::string_view) {
     if (!first) joined_.insert(before, code_point, 0);
     before = code_point;
     first = false;

@@ -1,4 +1,4 @@
-// Byte-pair encoding of single words as the reference library does it, in n log n.
+// Byte-pair encoding of single words as the reference libraries do it, in n log n.
 #pragma once
 
 #include <array>
@@ -16,11 +16,16 @@
 
 namespace kvbench {
 
-// The `model` object of tokenizer.json. Read-only after construction.
+// The `model` object of tokenizer.json, or a list of tokens by rank. Read-only after construction.
 class Bpe {
  public:
   // Throws DataError for a malformed model and for an option that is not supported.
   Bpe(const nlohmann::json& model, const std::string& where);
+  // tiktoken's rule: of all neighbours whose join is a token, those that make the one of lowest
+  // rank join first; a word that is a token is that token. The token of rank r has the id
+  // first_id + r. Throws DataError for a token given twice.
+  Bpe(const std::vector<std::string>& ranked_tokens, std::int32_t first_id,
+      const std::string& where);
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
   bool byte_fallback() const { return options_.byte_fallback; }
@@ -43,6 +48,8 @@ class Bpe {
   static Options read_options(const nlohmann::json& model, const std::string& where);
   void read_merges(const nlohmann::json& merges);
   void add_merge(std::string_view left, std::string_view right, std::uint32_t rank);
+  void add_merges_into(const std::string& token, std::uint32_t rank);
+  void note_neighbours(std::string_view token);
   void build_character_tables();
   std::int32_t id_of_character(char32_t code_point) const {
     return code_point < character_ids_.size() ? character_ids_[code_point] : kNoId;

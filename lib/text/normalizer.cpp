@@ -10,6 +10,7 @@
 
 #include "core/error.hpp"
 #include "text/json_component.hpp"
+#include "text/late_characters.hpp"
 #include "text/utf8.hpp"
 
 namespace kvbench {
@@ -41,7 +42,22 @@ class UnicodeForm : public NormalizerStep {
   }
 
  private:
+  // Nothing is reordered or composed across a character that the reference does not know.
   void append_form(std::string_view text, std::string& out) const {
+    std::size_t begin = 0;
+    for (std::size_t at = 0; at < text.size();) {
+      const Utf8Step step = utf8_step(text.substr(at));
+      if (is_late_character(step.code_point)) {
+        append_known(text.substr(begin, at - begin), out);
+        out.append(text.substr(at, step.byte_count));
+        begin = at + step.byte_count;
+      }
+      at += step.byte_count;
+    }
+    append_known(text.substr(begin), out);
+  }
+
+  void append_known(std::string_view text, std::string& out) const {
     std::vector<utf8proc_int32_t> code_points = decompose(text);
     order_marks(code_points);
     auto count = static_cast<utf8proc_ssize_t>(code_points.size());

@@ -33,6 +33,7 @@ SentencePieceTokenizer::SentencePieceTokenizer(const std::filesystem::path& path
   const auto status = processor_->Load(file_);
   if (!status.ok()) data_error("{}: SentencePiece: {}", file_, status.ToString());
   model_size_ = processor_->GetPieceSize();
+  cuts_ = std::make_unique<SentencePieceCuts>(*processor_);
   collect_added_tokens(config);
   choose_bos_and_eos(config);
   probe_leading_space();
@@ -164,10 +165,12 @@ std::vector<std::int32_t> SentencePieceTokenizer::encode_text(std::string_view t
       ids.push_back(*span.id);
       continue;
     }
-    const auto status =
-        processor_->Encode({text.data() + span.begin, span.end - span.begin}, &part_ids);
-    if (!status.ok()) data_error("{}: SentencePiece: {}", file_, status.ToString());
-    ids.insert(ids.end(), part_ids.begin(), part_ids.end());
+    for (const std::string_view part :
+         cuts_->parts(text.substr(span.begin, span.end - span.begin))) {
+      const auto status = processor_->Encode({part.data(), part.size()}, &part_ids);
+      if (!status.ok()) data_error("{}: SentencePiece: {}", file_, status.ToString());
+      ids.insert(ids.end(), part_ids.begin(), part_ids.end());
+    }
   }
   return ids;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "text/added_tokens.hpp"
+#include "text/sentencepiece_cuts.hpp"
 #include "text/tokenizer.hpp"
 #include "text/tokenizer_config.hpp"
 
@@ -48,6 +49,7 @@ class SentencePieceTokenizer : public Tokenizer {
 
   std::string file_;
   std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;
+  std::unique_ptr<SentencePieceCuts> cuts_;
   std::unique_ptr<AddedTokens> added_tokens_;  // control pieces, and tokens beyond the model
   std::int32_t model_size_ = 0;
   std::int32_t vocab_size_ = 0;

@@ -8,6 +8,7 @@
 #include "core/error.hpp"
 #include "io/json_file.hpp"
 #include "text/sentencepiece_model.hpp"
+#include "text/tekken_tokenizer.hpp"
 #include "text/text_stream.hpp"
 #include "text/tokenizer_config.hpp"
 #include "text/tokenizer_json.hpp"
@@ -40,14 +41,20 @@ std::unique_ptr<Tokenizer> Tokenizer::load(const std::filesystem::path& model_di
   const TokenizerConfig config = read_tokenizer_config(model_directory);
   const auto json_path = model_directory / "tokenizer.json";
   const auto model_path = model_directory / "tokenizer.model";
+  const auto tekken_path = model_directory / "tekken.json";
   std::unique_ptr<Tokenizer> tokenizer;
   if (std::filesystem::exists(json_path)) {
     tokenizer =
         std::make_unique<JsonTokenizer>(read_json_file(json_path), json_path.string(), config);
   } else if (std::filesystem::exists(model_path)) {
     tokenizer = std::make_unique<SentencePieceTokenizer>(model_path, config);
+  } else if (std::filesystem::exists(tekken_path)) {
+    tokenizer = std::make_unique<TekkenTokenizer>(
+        read_tekken_file(read_json_file(tekken_path), tekken_path.string()), tekken_path.string(),
+        config);
   } else {
-    data_error("{}: found neither tokenizer.json nor tokenizer.model", model_directory.string());
+    data_error("{}: found none of tokenizer.json, tokenizer.model, tekken.json",
+               model_directory.string());
   }
   tokenizer->set_eos(config);
   return tokenizer;

@@ -1,9 +1,9 @@
 // Tokenizers of Hugging Face model directories: text to ids and back.
 //
 // Ids and decoded text equal those of the reference library (Hugging Face `tokenizers` for
-// tokenizer.json, SentencePiece for tokenizer.model); truncation and padding that a
-// tokenizer.json may carry are ignored. Everything here is read-only after `load`, so one
-// Tokenizer may be used from many threads.
+// tokenizer.json, SentencePiece for tokenizer.model, mistral-common for tekken.json); truncation
+// and padding that a tokenizer.json may carry are ignored. Everything here is read-only after
+// `load`, so one Tokenizer may be used from many threads.
 //
 //   const auto tokenizer = kvbench::Tokenizer::load("models/llama");
 //   const auto ids = tokenizer->encode("Hello", {.add_bos = true});
@@ -53,9 +53,10 @@ struct EncodeReport {
 
 class Tokenizer {
  public:
-  // Reads tokenizer.json, else tokenizer.model, of a model directory; tokenizer_config.json and
-  // generation_config.json, where present, name the BOS and the EOS tokens. Throws DataError that
-  // names the file and the key for anything that is malformed or not supported.
+  // Reads tokenizer.json, else tokenizer.model, else tekken.json, of a model directory;
+  // tokenizer_config.json and generation_config.json, where present, name the BOS and the EOS
+  // tokens. Throws DataError that names the file and the key for anything that is malformed or not
+  // supported.
   static std::unique_ptr<Tokenizer> load(const std::filesystem::path& model_directory);
 
   virtual ~Tokenizer() = default;
@@ -82,7 +83,7 @@ class Tokenizer {
   // The id that the tokenizer's own post-processor (or add_bos_token) puts first, if any.
   std::optional<std::int32_t> bos_id() const { return bos_id_; }
   // Ids that end a generation, ascending: eos_token_id of generation_config.json and eos_token of
-  // tokenizer_config.json; without either, what tokenizer.model has.
+  // tokenizer_config.json; without either, what tokenizer.model or tekken.json has.
   const std::vector<std::int32_t>& eos_ids() const { return eos_ids_; }
   // One line for the record: "tokenizer.json BPE, byte-level, 49152 ids, no BOS".
   std::string description() const;

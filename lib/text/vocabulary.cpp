@@ -1,4 +1,4 @@
-// Reading of the `vocab` object of tokenizer.json.
+// Tokens from the `vocab` object of tokenizer.json, or from a list.
 #include "text/vocabulary.hpp"
 
 #include <nlohmann/json.hpp>
@@ -27,6 +27,20 @@ Vocabulary::Vocabulary(const nlohmann::json& vocab, const std::string& where) {
                  *tokens_[index], token, id);
     }
     tokens_[index] = &token;
+  }
+}
+
+Vocabulary::Vocabulary(const std::vector<std::string>& tokens, std::int32_t first_id,
+                       const std::string& where) {
+  ids_.reserve(tokens.size());
+  tokens_.resize(static_cast<std::size_t>(first_id), nullptr);
+  for (const std::string& token : tokens) {
+    const auto [entry, added] = ids_.emplace(token, id_limit());
+    if (!added) {
+      data_error("{}: token {} repeats token {}", where, id_limit() - first_id,
+                 entry->second - first_id);
+    }
+    tokens_.push_back(&entry->first);
   }
 }
 

@@ -27,6 +27,9 @@ class Vocabulary {
  public:
   // `vocab` is {"token": id, ...}. Throws DataError for other values and for an id given twice.
   Vocabulary(const nlohmann::json& vocab, const std::string& where);
+  // Tokens that have the ids from `first_id` on, in order. Throws DataError for one given twice.
+  Vocabulary(const std::vector<std::string>& tokens, std::int32_t first_id,
+             const std::string& where);
   Vocabulary(const Vocabulary&) = delete;
   Vocabulary& operator=(const Vocabulary&) = delete;
 

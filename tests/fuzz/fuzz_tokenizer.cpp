@@ -1,6 +1,6 @@
-// Arbitrary text through small tokenizers, and arbitrary tokenizer.json documents. The first byte
-// of the input says which. Text must come back from byte-level ids unchanged, and any ids must
-// decode to valid UTF-8, the same streamed as at once.
+// Arbitrary text through small tokenizers, and arbitrary tokenizer.json and tekken.json documents.
+// The first byte of the input says which. Text must come back from byte-level ids unchanged, and
+// any ids must decode to valid UTF-8, the same streamed as at once.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -13,6 +13,7 @@
 
 #include "core/error.hpp"
 #include "io/json_file.hpp"
+#include "text/tekken_tokenizer.hpp"
 #include "text/tokenizer.hpp"
 #include "text/tokenizer_json.hpp"
 #include "text/utf8.hpp"
@@ -40,6 +41,7 @@ const std::vector<Subject>& subjects() {
     list.push_back({Tokenizer::load(root / "qwen2_like"), false, true});
     list.push_back({Tokenizer::load(root / "added_tokens"), false, true});
     list.push_back({Tokenizer::load(root / "llama2_like_first"), false, false});
+    list.push_back({Tokenizer::load(root / "tekken_like"), true, true});
     return list;
   }();
   return loaded;
@@ -76,13 +78,21 @@ void check_text(const Subject& subject, std::string_view bytes) {
   check_decoding(subject, any);
 }
 
-void check_document(std::string_view bytes) {
+void check_any_text(const Tokenizer& tokenizer) {
+  for (const std::string_view text : {"", "a b  c", "\n\n12345 \u00E9\u65E5", "<s></s>x"}) {
+    const auto ids = tokenizer.encode(text, {.specials = kvbench::SpecialTokens::parse});
+    require(!kvbench::find_invalid_utf8(tokenizer.decode(ids)));
+  }
+}
+
+void check_document(std::string_view bytes, bool tekken) {
   try {
     const auto document = kvbench::parse_json(bytes, "fuzz");
-    const kvbench::JsonTokenizer tokenizer(document, "fuzz", {});
-    for (const std::string_view text : {"", "a b  c", "\n\n12345 \u00E9\u65E5", "<s></s>x"}) {
-      const auto ids = tokenizer.encode(text, {.specials = kvbench::SpecialTokens::parse});
-      require(!kvbench::find_invalid_utf8(tokenizer.decode(ids)));
+    if (tekken) {
+      check_any_text(
+          kvbench::TekkenTokenizer(kvbench::read_tekken_file(document, "fuzz"), "fuzz", {}));
+    } else {
+      check_any_text(kvbench::JsonTokenizer(document, "fuzz", {}));
     }
   } catch (const kvbench::DataError&) {
     // The one way to refuse.
@@ -94,9 +104,9 @@ void check_document(std::string_view bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  const std::size_t which = data[0] % (subjects().size() + 1);
-  if (which == subjects().size()) {
-    check_document(bytes);
+  const std::size_t which = data[0] % (subjects().size() + 2);
+  if (which >= subjects().size()) {
+    check_document(bytes, /*tekken=*/which > subjects().size());
   } else {
     check_text(subjects()[which], bytes);
   }

@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "datasets"))
 import cache  # noqa: E402
 import make_books  # noqa: E402
 import make_smollm2  # noqa: E402
+import make_tokenizers  # noqa: E402
 
 DATASETS = Path(cache.__file__).parent
 HELLO_SHA256 = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
@@ -26,17 +27,23 @@ HELLO_SHA256 = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824
 class Manifests(unittest.TestCase):
     def test_each_has_the_documented_form(self):
         manifests = sorted(DATASETS.rglob("*.json"))
-        self.assertEqual([path.stem for path in manifests], ["janeausten", "smollm2-135m-instruct", "pg19-test"])
+        self.assertEqual([path.stem for path in manifests], ["janeausten", "smollm2-135m-instruct", "pg19-test", "real-tokenizers"])
         for path in manifests:
             manifest = json.loads(path.read_text(encoding="utf-8"))
             self.assertEqual(manifest["name"], path.stem)
-            self.assertEqual(manifest["format"], "checkpoint" if path.parent.name == "models" else "text")
+            formats = {"smollm2-135m-instruct": "checkpoint", "real-tokenizers": "tokenizers"}
+            self.assertEqual(manifest["format"], formats.get(path.stem, "text"))
             self.assertTrue(manifest["licence"] and manifest["path"].endswith(path.stem))
             names = [entry["name"] for entry in manifest["files"]]
             self.assertEqual(len(set(names)), len(names))
             for entry in manifest["files"]:
                 self.assertRegex(entry["sha256"], r"^[0-9a-f]{64}$")
                 self.assertGreater(entry["bytes"], 0)
+
+    def test_tokenizers_come_from_the_members_named(self):
+        manifest = json.loads(make_tokenizers.MANIFEST.read_text(encoding="utf-8"))
+        members = [name for package in manifest["source"]["packages"] for name in package["members"].values()]
+        self.assertEqual(members, [entry["name"] for entry in manifest["files"]])
 
     def test_pg19_is_the_whole_test_split_in_its_official_order(self):
         files = json.loads((DATASETS / "pg19-test.json").read_text(encoding="utf-8"))["files"]

@@ -50,9 +50,10 @@ TEST_CASE("one word of 100,000 letters and more") {
 
 // Words that merge a lot, so that the heap works: tenfold length in less than thirtyfold time.
 TEST_CASE("time for a word grows in step with its length") {
-  for (const std::string name : {"llama3_like", "llama2_like_legacy"}) {
+  for (const std::string name :
+       {"llama3_like", "llama2_like_legacy", "tekken_like", "sentencepiece_byte_fallback"}) {
     const auto tokenizer = load_small(name);
-    for (const std::string part : {" ", "inthe", "_"}) {
+    for (const std::string part : {" ", "inthe", "_", "in the "}) {
       CAPTURE(part);
       seconds_to_encode(*tokenizer, repeated(part, 1000));
       const double shorter = seconds_to_encode(*tokenizer, repeated(part, 40'000));

@@ -32,6 +32,14 @@ TEST_CASE("the four Unicode normal forms") {
       {"d\u0307\u0323", "\u1E0D\u0307", "d\u0323\u0307", "\u1E0D\u0307", "d\u0323\u0307"},
       // A composition that Unicode excludes.
       {"\u0958", "\u0915\u093C", "\u0915\u093C", "\u0915\u093C", "\u0915\u093C"},
+      // Marks that came after Unicode 9 stay where they are, and hold others where they are.
+      {"a\u0C3C\u0334", "a\u0C3C\u0334", "a\u0C3C\u0334", "a\u0C3C\u0334", "a\u0C3C\u0334"},
+      {"a\u0307\u1DF9\u0323\u0301", "\u0227\u1DF9\u0323\u0301", "a\u0307\u1DF9\u0323\u0301",
+       "\u0227\u1DF9\u0323\u0301", "a\u0307\u1DF9\u0323\u0301"},
+      // So do what Unicode 12 and 13 made compatible or composed.
+      {"\u32FF", "\u32FF", "\u32FF", "\u32FF", "\u32FF"},
+      {"\U00011935\U00011930", "\U00011935\U00011930", "\U00011935\U00011930",
+       "\U00011935\U00011930", "\U00011935\U00011930"},
       {std::string("\0e\u0301\0", 5), std::string("\0\u00E9\0", 4), std::string("\0e\u0301\0", 5),
        std::string("\0\u00E9\0", 4), std::string("\0e\u0301\0", 5)}};
   for (const Row& row : rows) {

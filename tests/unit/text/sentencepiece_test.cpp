@@ -46,6 +46,23 @@ TEST_CASE("a tokenizer.model gives SentencePiece's ids and texts, streamed or no
   }
 }
 
+// Long texts are cut before the library sees them, short ones are not.
+TEST_CASE("a long text has the ids of its words") {
+  const auto tokenizer = load_small("sentencepiece_byte_fallback");
+  const auto without_prefix = load_small("sentencepiece_extra_spaces");
+  for (const auto* subject : {&tokenizer, &without_prefix}) {
+    Ids parts;
+    std::string text;
+    for (int i = 0; i < 1500; ++i) {
+      const std::string word = std::vector<std::string>{"Emma", "was", "é7", "the", "x,"}[i % 5];
+      text += (i == 0 ? "" : " ") + word;
+      const Ids ids = (*subject)->encode(word);
+      parts.insert(parts.end(), ids.begin(), ids.end());
+    }
+    CHECK((*subject)->encode(text) == parts);
+  }
+}
+
 TEST_CASE("remove_extra_whitespaces is read from the model") {
   const auto removing = load_small("sentencepiece_extra_spaces");
   CHECK(removing->encode("a  b") == removing->encode("a b"));
