@@ -57,8 +57,9 @@ struct Outcome {
 };
 
 Outcome run_session(Backend& backend, const std::string& checkpoint, const std::string& policy,
-                    DType compute, DType kv_dtype, std::int64_t chunk) {
-  const Model model = Model::load(tiny_model(checkpoint), backend, compute);
+                    DType compute, DType kv_dtype, std::int64_t chunk,
+                    const SinkSource& sinks = {}) {
+  const Model model = Model::load(tiny_model(checkpoint), backend, compute, sinks);
   ConfiguredPolicy configured = make_policy(policy);
   Session session(model, backend, *configured.policy,
                   {.chunk = chunk, .kv_dtype = kv_dtype, .seed = 3});
@@ -128,6 +129,29 @@ TEST_CASE("a bf16 cache gives both backends the same losses") {
       return run_session(backend, "llama", policy, DType::f32, DType::bf16, 19);
     };
     check_outcomes(run(cuda), run(cpu), 2e-3);
+  }
+}
+
+TEST_CASE("learned sinks stand before the text on both backends") {
+#ifndef KVB_EMULATED_CUDA
+  require_device();
+#endif
+  const TempDir directory;
+  std::vector<float> rows(2 * 16);
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = 0.1f * static_cast<float>(i % 7) - 0.3f;
+  const SinkSource sinks{
+      .file = directory.write("sinks.safetensors",
+                              SafetensorsBuilder().add_f32("sinks", {2, 16}, rows).bytes())};
+  for (const char* policy : {"sink2+7", "kvzip:capacity=9,chunk=6,sinks=2", "recompute8"}) {
+    CAPTURE(std::string(policy));
+    CpuBackend cpu(1);
+    CudaBackend cuda(1);
+    const auto run = [&](Backend& backend, const SinkSource& source) {
+      return run_session(backend, "llama", policy, DType::f32, DType::f32, 19, source);
+    };
+    const Outcome expected = run(cpu, sinks);
+    check_outcomes(run(cuda, sinks), expected, 1e-4);
+    CHECK(expected.nll != run(cpu, {}).nll);
   }
 }
 
