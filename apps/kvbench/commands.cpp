@@ -4,7 +4,7 @@
 namespace kvbench {
 
 // Each is defined in the file of that name.
-void add_ppl_command(CLI::App& app);
+void add_task_commands(CLI::App& app);  // one for each row of tasks()
 void add_trace_command(CLI::App& app);
 void add_inspect_command(CLI::App& app);
 void add_tokenize_command(CLI::App& app);
@@ -12,7 +12,7 @@ void add_list_command(CLI::App& app);
 
 std::span<const AddCommand> commands() {
   static constexpr AddCommand kTable[] = {
-      add_ppl_command,      add_trace_command, add_inspect_command,
+      add_task_commands,    add_trace_command, add_inspect_command,
       add_tokenize_command, add_list_command,
   };
   return kTable;

@@ -8,7 +8,7 @@
 
 namespace kvbench {
 
-// Adds a subcommand whose callback does the work and throws on failure.
+// Adds a subcommand (or several) whose callback does the work and throws on failure.
 using AddCommand = void (*)(CLI::App& app);
 
 std::span<const AddCommand> commands();

@@ -11,6 +11,7 @@
 #include "policy/describe.hpp"
 #include "policy/registry.hpp"
 #include "task/ppl_protocol.hpp"
+#include "task/task.hpp"
 
 namespace kvbench {
 namespace {
@@ -50,11 +51,9 @@ Json registries() {
   for (const FamilySpec& family : families()) {
     family_rows.push_back({{"name", family.model_type}, {"summary", family.summary}});
   }
-  return {{"policies", policy_rows()},
-          {"families", family_rows},
-          {"backends", named_rows(backends())},
-          {"data formats", named_rows(corpus_formats())},
-          {"ppl protocols", named_rows(ppl_protocols())}};
+  return {{"policies", policy_rows()},          {"families", family_rows},
+          {"backends", named_rows(backends())}, {"data formats", named_rows(corpus_formats())},
+          {"tasks", named_rows(tasks())},       {"ppl protocols", named_rows(ppl_protocols())}};
 }
 
 // The table of model families in README.md.

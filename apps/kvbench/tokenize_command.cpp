@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <iostream>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -28,6 +29,7 @@ constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 enum class Input : std::uint8_t { standard_input, text, file, ids };
 
 struct TokenizeOptions {
+  SettingSet settings;
   std::string model;
   Input input = Input::standard_input;
   std::string text;
@@ -126,6 +128,15 @@ void decode(const TokenizeOptions& options, const Tokenizer& tokenizer) {
   }
 }
 
+Input chosen_input(const TokenizeOptions& options) {
+  const int sources = (options.text.empty() ? 0 : 1) + (options.file.empty() ? 0 : 1) +
+                      (options.ids.empty() ? 0 : 1);
+  if (sources > 1) config_error("give one of --text, --file and --ids");
+  if (!options.text.empty()) return Input::text;
+  if (!options.file.empty()) return Input::file;
+  return options.ids.empty() ? Input::standard_input : Input::ids;
+}
+
 void run(const TokenizeOptions& options) {
   const auto tokenizer = Tokenizer::load(options.model);
   if (options.input == Input::ids) {
@@ -143,30 +154,28 @@ void add_tokenize_command(CLI::App& app) {
                          "Turn a text into ids, or ids into text (text from standard "
                          "input unless --text, --file or --ids is given)");
   const auto options = std::make_shared<TokenizeOptions>();
-  add_text(*command, "--model", options->model, "Model directory")->required();
-  CLI::Option* text = add_text(*command, "--text", options->text, "Text to encode");
-  CLI::Option* file =
-      add_text(*command, "--file", options->file, "File to encode, bytes as they are");
-  CLI::Option* ids = add_id_list(*command, "--ids", options->ids, "Ids to decode: 1,2,3");
-  text->excludes(file)->excludes(ids);
-  file->excludes(ids);
-  add_choice(*command, "--specials", options->specials, {"text", "parse"},
-             "What special tokens spelled out in the text are");
-  command->add_flag("--bos", options->bos, "Put the tokenizer's BOS token first");
-  add_choice(*command, "--invalid-utf8", options->invalid_utf8, {"error", "replace"},
-             "What becomes of bytes that are not UTF-8");
-  command->add_flag("--strip-bom", options->strip_bom, "Leave out a byte order mark");
-  command->add_flag("--skip-special", options->skip_special, "Decode without special tokens");
-  command->add_flag("--pieces", options->pieces, "Print the pieces, too");
-  command->add_flag("--json", options->json, "Print one JSON document");
+  SettingSet& settings = options->settings;
+  settings.text("model", options->model, "Model directory").required = true;
+  settings.text("text", options->text, "Text to encode");
+  settings.text("file", options->file, "File to encode, bytes as they are");
+  settings.integers("ids", options->ids, 0, std::numeric_limits<std::int32_t>::max(),
+                    "Ids to decode: 1,2,3");
+  settings.choice("specials", options->specials, {"text", "parse"},
+                  "What special tokens spelled out in the text are");
+  settings.flag("bos", options->bos, "Put the tokenizer's BOS token first");
+  settings.choice("invalid_utf8", options->invalid_utf8, {"error", "replace"},
+                  "What becomes of bytes that are not UTF-8");
+  settings.flag("strip_bom", options->strip_bom, "Leave out a byte order mark");
+  settings.flag("skip_special", options->skip_special, "Decode without special tokens");
+  settings.flag("pieces", options->pieces, "Print the pieces, too");
+  settings.flag("json", options->json, "Print one JSON document");
+  add_settings(*command, settings);
   command->footer(
       "Examples:\n"
       "  kvbench tokenize --model models/llama --text \"Hello\" --bos --pieces\n"
       "  kvbench tokenize --model models/llama --ids 9906,1917");
-  command->callback([options, text, file, ids] {
-    if (text->count() > 0) options->input = Input::text;
-    if (file->count() > 0) options->input = Input::file;
-    if (ids->count() > 0) options->input = Input::ids;
+  command->callback([options] {
+    options->input = chosen_input(*options);
     run(*options);
   });
 }

@@ -8,10 +8,11 @@
 
 #include "apps/kvbench/commands.hpp"
 #include "apps/kvbench/options.hpp"
-#include "apps/kvbench/run_options.hpp"
 #include "core/error.hpp"
 #include "report/console_reporter.hpp"
 #include "report/json_reporter.hpp"
+#include "task/run_options.hpp"
+#include "task/text_options.hpp"
 #include "task/trace.hpp"
 #include "text/tokenizer.hpp"
 
@@ -21,10 +22,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct TraceOptions {
+  SettingSet settings;
   RunOptions run;
   TraceRequest request;
-  std::vector<std::int64_t> ids;
-  std::vector<std::int64_t> decode;
+  std::string ids;
+  std::string decode;
   std::string id_file;
   std::string text;
   bool json = false;
@@ -32,12 +34,12 @@ struct TraceOptions {
 
 TraceRequest resolve(const TraceOptions& options) {
   TraceRequest request = options.request;
-  static_cast<RunSettings&>(request) = options.run.settings();
-  request.decode = to_ids(options.decode);
+  static_cast<RunSettings&>(request) = options.run.resolve();
+  if (!options.decode.empty()) request.decode = parse_ids(options.decode, "--decode");
   const int sources = (options.ids.empty() ? 0 : 1) + (options.id_file.empty() ? 0 : 1) +
                       (options.text.empty() ? 0 : 1);
   if (sources != 1) config_error("give one of --ids, --ids-file and --text");
-  if (!options.ids.empty()) request.ids = to_ids(options.ids);
+  if (!options.ids.empty()) request.ids = parse_ids(options.ids, "--ids");
   if (!options.id_file.empty()) request.ids = read_id_file(options.id_file);
   if (!options.text.empty()) {
     request.ids = Tokenizer::load(options.run.model)->encode(options.text);
@@ -155,17 +157,19 @@ void add_trace_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "trace", "One token list under one policy: losses, logits, generation, kept entries");
   const auto options = std::make_shared<TraceOptions>();
-  add_run_options(*command, options->run);
-  add_text(*command, "--policy", options->request.policy, "Policy, as in full or sink4+1020");
-  add_id_list(*command, "--ids", options->ids, "Token ids of the prompt");
-  add_text(*command, "--ids-file", options->id_file, "File of token ids");
-  add_text(*command, "--text", options->text, "Text of the prompt");
-  add_id_list(*command, "--decode", options->decode, "Forced ids after the prompt, fed one by one");
-  add_int(*command, "--greedy", options->request.greedy, 0, INT64_C(1) << 30,
-          "Tokens to generate after those");
-  command->add_flag("--ignore-stop-ids", options->request.ignore_stop_ids,
-                    "Generate on past the model's stop tokens");
-  command->add_flag("--json", options->json, "Print one JSON document");
+  options->run.declare(options->settings);
+  SettingSet& settings = options->settings;
+  settings.text("policy", options->request.policy, "Policy, as in full or sink4+1020");
+  settings.text("ids", options->ids, "Token ids of the prompt: 1,2,3");
+  settings.text("ids_file", options->id_file, "File of token ids");
+  settings.text("text", options->text, "Text of the prompt");
+  settings.text("decode", options->decode, "Forced ids after the prompt, fed one by one");
+  settings.integer("greedy", options->request.greedy, 0, INT64_C(1) << 30,
+                   "Tokens to generate after those");
+  settings.flag("ignore_stop_ids", options->request.ignore_stop_ids,
+                "Generate on past the model's stop tokens");
+  settings.flag("json", options->json, "Print one JSON document");
+  add_settings(*command, settings);
   command->footer(
       "Examples:\n"
       "  kvbench trace --model llama-2-7b --text \"Emma Woodhouse, handsome\" --policy sink2+4\n"

@@ -6,34 +6,54 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "report/json_reporter.hpp"
+#include "report/record.hpp"
 
 namespace kvbench {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 std::string plain_real(double value) {
   const bool readable = value == 0 || (std::abs(value) >= 1e-3 && std::abs(value) < 1e6);
   return readable ? fmt::format("{:.4f}", value) : fmt::format("{:.4g}", value);
 }
 
-std::string format_cell(const ReportColumn& column, const RunRecord& record) {
-  if (column.format == CellFormat::policy) return record.policy;
-  const Metric* metric = find_metric(record, column.metric);
-  if (metric == nullptr || !metric->value) return "-";
-  const double value = *metric->value;
+std::string text_of(const Json& row, const std::string& key) {
+  const auto found = row.find(key);
+  if (found == row.end() || found->is_null()) return "-";
+  return found->is_string() ? found->get<std::string>() : dump_json(*found);
+}
+
+std::optional<double> number_of(const Json& row, const std::string& key) {
+  const auto found = row.find(key);
+  if (found == row.end() || !found->is_number()) return std::nullopt;
+  return found->get<double>();
+}
+
+std::string format_cell(const ReportColumn& column, const Json& row) {
+  if (column.format == CellFormat::policy) return text_of(row, "policy");
+  if (column.format == CellFormat::text) return text_of(row, column.metric);
+  const auto value = number_of(row, column.metric);
+  if (!value) return "-";
   switch (column.format) {
-    case CellFormat::measured:
-      return plain_real(value) +
-             (metric->standard_error ? " ± " + plain_real(*metric->standard_error) : "");
+    case CellFormat::measured: {
+      const auto error = number_of(row, error_bar_name(column.metric));
+      return plain_real(*value) + (error ? " ± " + plain_real(*error) : "");
+    }
     case CellFormat::count:
-      return std::isfinite(value) ? human_count(static_cast<std::int64_t>(value)) : "-";
+      return human_count(static_cast<std::int64_t>(*value));
     case CellFormat::rate:
-      return human_rate(value);
+      return human_rate(*value);
     case CellFormat::bytes:
-      return human_bytes(value);
+      return human_bytes(*value);
     case CellFormat::ratio:
-      return fmt::format("{:.1f} %", 100 * value);
+      return fmt::format("{:.1f} %", 100 * *value);
     default:
-      return plain_real(value);
+      return plain_real(*value);
   }
 }
 
@@ -43,27 +63,31 @@ std::size_t width_of(const std::string& text) {
       std::count_if(text.begin(), text.end(), [](char byte) { return (byte & 0xC0) != 0x80; }));
 }
 
-bool has_warning(const RunRecord& record, const std::string& warning) {
-  return std::find(record.warnings.begin(), record.warnings.end(), warning) !=
-         record.warnings.end();
+std::vector<std::string> warnings_of(const Json& row) {
+  const auto found = row.find("warnings");
+  return found == row.end() ? std::vector<std::string>() : found->get<std::vector<std::string>>();
 }
 
-// What all records warn of is said once; the rest under the name of its policy.
-void write_notes(std::ostream& out, std::span<const RunRecord> records) {
+// What all rows warn of is said once; the rest under the name of its policy.
+void write_notes(std::ostream& out, std::span<const Json> rows) {
   const auto shared = [&](const std::string& warning) {
-    return records.size() > 1 &&
-           std::all_of(records.begin(), records.end(),
-                       [&](const RunRecord& other) { return has_warning(other, warning); });
+    return rows.size() > 1 && std::all_of(rows.begin(), rows.end(), [&](const Json& other) {
+             const auto warnings = warnings_of(other);
+             return std::find(warnings.begin(), warnings.end(), warning) != warnings.end();
+           });
   };
-  if (!records.empty()) {
-    for (const std::string& warning : records.front().warnings) {
+  if (!rows.empty()) {
+    for (const std::string& warning : warnings_of(rows.front())) {
       if (shared(warning)) out << "warning: " << warning << '\n';
     }
   }
-  for (const RunRecord& record : records) {
-    if (!record.ok) out << "error: " << record.policy << ": " << record.reason << '\n';
-    for (const std::string& warning : record.warnings) {
-      if (!shared(warning)) out << "warning: " << record.policy << ": " << warning << '\n';
+  for (const Json& row : rows) {
+    const std::string policy = text_of(row, "policy");
+    if (text_of(row, "status") == "error") {
+      out << "error: " << policy << ": " << text_of(row, "reason") << '\n';
+    }
+    for (const std::string& warning : warnings_of(row)) {
+      if (!shared(warning)) out << "warning: " << policy << ": " << warning << '\n';
     }
   }
 }
@@ -71,12 +95,12 @@ void write_notes(std::ostream& out, std::span<const RunRecord> records) {
 }  // namespace
 
 void write_table(std::ostream& out, std::span<const ReportColumn> columns,
-                 std::span<const RunRecord> records) {
+                 std::span<const Json> rows) {
   std::vector<std::vector<std::string>> lines(1);
   for (const ReportColumn& column : columns) lines.front().push_back(column.title);
-  for (const RunRecord& record : records) {
+  for (const Json& row : rows) {
     std::vector<std::string>& line = lines.emplace_back();
-    for (const ReportColumn& column : columns) line.push_back(format_cell(column, record));
+    for (const ReportColumn& column : columns) line.push_back(format_cell(column, row));
   }
   std::vector<std::size_t> widths(columns.size(), 0);
   for (const auto& line : lines) {
@@ -88,27 +112,13 @@ void write_table(std::ostream& out, std::span<const ReportColumn> columns,
     std::string text;
     for (std::size_t index = 0; index < line.size(); ++index) {
       const std::string padding(widths[index] - width_of(line[index]), ' ');
-      const bool left = columns[index].format == CellFormat::policy;
+      const bool left =
+          columns[index].format == CellFormat::policy || columns[index].format == CellFormat::text;
       text += (index == 0 ? "" : "  ") + (left ? line[index] + padding : padding + line[index]);
     }
     out << text.erase(text.find_last_not_of(' ') + 1) << '\n';
   }
-  write_notes(out, records);
-}
-
-std::span<const ReportColumn> ppl_columns() {
-  static const std::array kColumns{
-      ReportColumn{"policy", "", CellFormat::policy},
-      ReportColumn{"ppl ± s.e.", "ppl", CellFormat::measured},
-      ReportColumn{"bits/byte", "bits_per_byte", CellFormat::real},
-      ReportColumn{"tokens", "tokens_scored", CellFormat::count},
-      ReportColumn{"tok/s", "tokens_per_s", CellFormat::rate},
-      ReportColumn{"KV kept", "kv_bytes_live", CellFormat::bytes},
-      ReportColumn{"KV peak", "kv_bytes_peak", CellFormat::bytes},
-      ReportColumn{"KV/full", "kv_ratio_to_full", CellFormat::ratio},
-      ReportColumn{"ppl/full", "ratio_to_full", CellFormat::ratio},
-  };
-  return kColumns;
+  write_notes(out, rows);
 }
 
 std::string human_bytes(double bytes) {

@@ -1,5 +1,7 @@
-// Aligned tables for a person: one row per record, columns given as data, human units.
+// Aligned tables for a person: one line per index row, columns given as data, human units.
 #pragma once
+
+#include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
 #include <ostream>
@@ -7,12 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "report/record.hpp"
-
 namespace kvbench {
 
 enum class CellFormat {
-  policy,    // the record's policy; `metric` is unused
+  policy,    // the row's policy; `metric` is unused
+  text,      // a field as it is, to the left
   real,      // 4.9530
   measured,  // 4.9530 ± 0.0120
   count,     // 1,234,567
@@ -27,12 +28,10 @@ struct ReportColumn {
   CellFormat format = CellFormat::real;
 };
 
-// The table; below it each record's warnings, and for a failed record its reason in the row.
+// The table of rows as record_to_row() makes them; below it their warnings, and the reasons of
+// those that failed.
 void write_table(std::ostream& out, std::span<const ReportColumn> columns,
-                 std::span<const RunRecord> records);
-
-// Columns of the perplexity task.
-std::span<const ReportColumn> ppl_columns();
+                 std::span<const nlohmann::ordered_json> rows);
 
 std::string human_bytes(double bytes);
 std::string human_rate(double per_second);

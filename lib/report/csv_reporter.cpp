@@ -30,12 +30,10 @@ std::string cell(const nlohmann::ordered_json& row, const std::string& column) {
 
 }  // namespace
 
-void write_csv(std::ostream& out, std::span<const RunRecord> records) {
-  std::vector<nlohmann::ordered_json> rows;
+void write_csv(std::ostream& out, std::span<const nlohmann::ordered_json> rows) {
   std::vector<std::string> columns;
-  for (const RunRecord& record : records) {
-    rows.push_back(record_to_row(record));
-    for (const auto& [key, value] : rows.back().items()) {
+  for (const auto& row : rows) {
+    for (const auto& [key, value] : row.items()) {
       if (std::find(columns.begin(), columns.end(), key) == columns.end()) columns.push_back(key);
     }
   }

@@ -10,10 +10,10 @@ std::string dump_json(const nlohmann::ordered_json& value, int indent) {
   return value.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-void write_json_rows(std::ostream& out, std::span<const RunRecord> records) {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  for (const RunRecord& record : records) rows.push_back(record_to_row(record));
-  out << dump_json(rows, 2) << '\n';
+void write_json_rows(std::ostream& out, std::span<const nlohmann::ordered_json> rows) {
+  nlohmann::ordered_json array = nlohmann::ordered_json::array();
+  for (const auto& row : rows) array.push_back(row);
+  out << dump_json(array, 2) << '\n';
 }
 
 }  // namespace kvbench

@@ -8,14 +8,12 @@
 #include <span>
 #include <string>
 
-#include "report/record.hpp"
-
 namespace kvbench {
 
 // indent < 0: one line.
 std::string dump_json(const nlohmann::ordered_json& value, int indent = -1);
 
-// An array of record_to_row(), one per record: what --json prints.
-void write_json_rows(std::ostream& out, std::span<const RunRecord> records);
+// An array of rows as record_to_row() makes them: what --json prints.
+void write_json_rows(std::ostream& out, std::span<const nlohmann::ordered_json> rows);
 
 }  // namespace kvbench

@@ -30,13 +30,6 @@ Json text_or_null(const std::string& text) {
   return text;
 }
 
-// The error bar of NAME, or of NAME_mean, is NAME_stderr.
-std::string error_bar_name(const Metric& metric) {
-  const std::string_view name = metric.name;
-  const std::string_view stem = name.ends_with("_mean") ? name.substr(0, name.size() - 5) : name;
-  return std::string(stem) + "_stderr";
-}
-
 Json metric_reason(const Metric& metric) {
   if (metric.value && !std::isfinite(*metric.value)) return "non-finite";
   return text_or_null(metric.reason);
@@ -142,7 +135,8 @@ Json record_to_row(const RunRecord& record) {
   put("reason", text_or_null(record.reason));
   for (const Metric& metric : record.metrics) {
     put(metric.name, metric_value(metric));
-    if (metric.has_error_bar) put(error_bar_name(metric), number_or_null(metric.standard_error));
+    if (metric.has_error_bar)
+      put(error_bar_name(metric.name), number_or_null(metric.standard_error));
   }
   put("model", record.model_path);
   put("model_sha256", record.model_sha256);
@@ -166,6 +160,11 @@ Json record_to_row(const RunRecord& record) {
     if (value.is_primitive() && !row.contains(key)) put(key, value);
   }
   return row;
+}
+
+std::string error_bar_name(std::string_view metric) {
+  const bool of_mean = metric.ends_with("_mean");
+  return std::string(of_mean ? metric.substr(0, metric.size() - 5) : metric) + "_stderr";
 }
 
 std::string utc_now() {

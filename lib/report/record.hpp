@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "report/environment.hpp"
@@ -84,6 +85,9 @@ nlohmann::ordered_json record_to_json(const RunRecord& record);
 // One flat object, as in index.jsonl and in --json arrays: each metric under its name (and
 // NAME_stderr), the scalar members of the configuration, and the fields above.
 nlohmann::ordered_json record_to_row(const RunRecord& record);
+
+// The field with the error bar of a metric: NAME_stderr for NAME and for NAME_mean.
+std::string error_bar_name(std::string_view metric);
 
 // Seconds resolution, e.g. "2024-05-01T12:00:00Z".
 std::string utc_now();

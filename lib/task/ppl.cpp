@@ -8,15 +8,16 @@
 #include <new>
 #include <optional>
 
-#include "backend/registry.hpp"
 #include "cache/kivi_store.hpp"
 #include "core/error.hpp"
 #include "engine/session.hpp"
 #include "metric/perplexity.hpp"
 #include "model/model.hpp"
+#include "model/model_config.hpp"
 #include "report/progress.hpp"
-#include "task/kv_record.hpp"
+#include "task/policy_list.hpp"
 #include "task/ppl_record.hpp"
+#include "task/run_record.hpp"
 
 namespace kvbench {
 namespace {
@@ -27,24 +28,35 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-void mark_failed(RunRecord& record, const Error& error) {
-  record.ok = false;
-  record.reason = error.what();
-  record.exit_code = error.exit_code();
-  record.metrics = {missing_metric("ppl", "", error.what())};
+// A policy is never scored by a pass in which its eviction does not act.
+void check_protocol(const PplProtocol& protocol, const ConfiguredPolicy& configured) {
+  const PolicyTraits& traits = configured.policy->traits();
+  const bool needs_prompt = !traits.kept && !traits.recompute_length &&
+                            (traits.timing != EvictTiming::decode || traits.keep_share);
+  if (needs_prompt && !protocol.has_prompt) {
+    config_error(
+        "policy {} acts on prompts, and protocol {} has none: use --protocol continue --prompt N "
+        "--score M, or the policy's timing=decode with a capacity",
+        configured.text, protocol.name);
+  }
 }
 
-class PplTask {
- public:
-  explicit PplTask(const PplRequest& request);
+TokenSource timed_tokens(const PplRequest& request, double& seconds) {
+  const auto start = Clock::now();
+  TokenSource source = read_tokens(request.tokens, request.model);
+  seconds = seconds_since(start);
+  return source;
+}
 
-  // Policies that cannot be built are the request's fault: known before anything is loaded.
-  std::vector<RunRecord> run(const std::function<void(const RunRecord&)>& finished);
+class PplRun {
+ public:
+  PplRun(const PplRequest& request, TaskContext& context);
+
+  std::vector<RunRecord> run();
 
  private:
-  void check_protocol(const ConfiguredPolicy& configured) const;
   void check_memory(const ConfiguredPolicy& configured) const;
-  RunRecord run_policy(const ConfiguredPolicy& configured);
+  void run_policy(const ConfiguredPolicy& configured, RunRecord& record);
   void score(Session& session, PerplexityMeter& meter, PplMeasured& measured, Progress& progress);
   void score_segment(Session& session, const Segment& segment, std::int64_t position,
                      std::size_t document, PerplexityMeter& meter, PplMeasured& measured,
@@ -53,63 +65,53 @@ class PplTask {
   void set_text_sizes(PerplexityMeter& meter, std::size_t document, const Segment& segment,
                       std::int64_t& bytes, std::int64_t& words) const;
   std::int64_t tokens_to_feed() const;
+  const Model& model() const { return *loaded_.model; }
 
   const PplRequest& request_;
   const PplProtocol& protocol_;
+  TaskContext& context_;
   std::vector<ConfiguredPolicy> policies_;
-  std::unique_ptr<Backend> backend_;
-  std::optional<Model> model_;
-  TokenSource source_;
-  double load_seconds_ = 0.0;
   double tokenize_seconds_ = 0.0;
+  TokenSource source_;
+  LoadedModel& loaded_;
   std::optional<double> full_ppl_;
 };
 
-PplTask::PplTask(const PplRequest& request)
-    : request_(request), protocol_(find_ppl_protocol(request.protocol, request.protocol_options)) {
-  if (request.policies.empty()) config_error("no policy: give --policy at least once");
-  for (const std::string& text : request.policies) policies_.push_back(make_policy(text));
-  for (const ConfiguredPolicy& configured : policies_) check_protocol(configured);
-  if (request.documents == DocumentMode::carry && request.protocol != "stream") {
-    config_error("--documents carry goes with protocol stream, not {}", request.protocol);
-  }
-  auto start = Clock::now();
-  source_ = read_tokens(request.tokens, request.model);
-  tokenize_seconds_ = seconds_since(start);
-  start = Clock::now();
-  backend_ = make_backend(request.backend, request.threads);
-  model_.emplace(request.load_model(*backend_));
-  load_seconds_ = seconds_since(start);
-  if (request.kivi) check_kivi(*request.kivi, model_->config().head_dim, *backend_);
+PplRun::PplRun(const PplRequest& request, TaskContext& context)
+    : request_(request),
+      protocol_(find_ppl_protocol(request.protocol, request.protocol_options)),
+      context_(context),
+      policies_(make_policies(request.policies)),
+      source_(timed_tokens(request, tokenize_seconds_)),
+      loaded_(context.load(request)) {
+  if (request.kivi) check_kivi(*request.kivi, model().config().head_dim, *loaded_.backend);
 }
 
-// A policy is never scored by a pass in which its eviction does not act.
-void PplTask::check_protocol(const ConfiguredPolicy& configured) const {
-  const PolicyTraits& traits = configured.policy->traits();
-  const bool needs_prompt = !traits.kept && !traits.recompute_length &&
-                            (traits.timing != EvictTiming::decode || traits.keep_share);
-  if (needs_prompt && !protocol_.has_prompt) {
-    config_error(
-        "policy {} acts on prompts, and protocol {} has none: use --protocol continue --prompt N "
-        "--score M, or the policy's timing=decode with a capacity",
-        configured.text, protocol_.name);
-  }
-}
-
-std::vector<RunRecord> PplTask::run(const std::function<void(const RunRecord&)>& finished) {
+std::vector<RunRecord> PplRun::run() {
   std::vector<std::size_t> order(policies_.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_partition(order.begin(), order.end(),
                         [&](std::size_t i) { return policies_[i].name == "full"; });
-  std::vector<RunRecord> records(policies_.size());
+  std::vector<std::optional<RunRecord>> records(policies_.size());
   for (const std::size_t i : order) {
-    records[i] = run_policy(policies_[i]);
-    finished(records[i]);
+    RunRecord record =
+        describe_ppl(request_, protocol_, policies_[i], model(), source_, *loaded_.backend);
+    if (const IndexEntry* done = context_.find_done(record)) {
+      if (policies_[i].name == "full") full_ppl_ = number_in_row(*done, "ppl");
+      continue;
+    }
+    run_policy(policies_[i], record);
+    context_.finish(record);
+    records[i] = std::move(record);
   }
-  return records;
+  std::vector<RunRecord> finished;
+  for (std::optional<RunRecord>& record : records) {
+    if (record) finished.push_back(std::move(*record));
+  }
+  return finished;
 }
 
-std::int64_t PplTask::tokens_to_feed() const {
+std::int64_t PplRun::tokens_to_feed() const {
   std::int64_t total = 0;
   for (const TokenDocument& document : source_.documents) {
     for (const Segment& segment : protocol_.cut(document.ids, request_.protocol_options)) {
@@ -119,16 +121,15 @@ std::int64_t PplTask::tokens_to_feed() const {
   return total;
 }
 
-RunRecord PplTask::run_policy(const ConfiguredPolicy& configured) {
-  RunRecord record = describe_ppl(request_, protocol_, configured, *model_, source_, *backend_);
+void PplRun::run_policy(const ConfiguredPolicy& configured, RunRecord& record) {
   try {
     check_memory(configured);
     reset_peak_rss();
-    Session session(*model_, *backend_, *configured.policy, request_.session_options());
+    Session session(model(), *loaded_.backend, *configured.policy, request_.session_options());
     PerplexityMeter meter;
     PplMeasured measured;
     measured.kivi = request_.kivi.has_value();
-    Progress progress(configured.text, "tok", tokens_to_feed(), request_.quiet);
+    Progress progress(configured.text, "tok", tokens_to_feed(), context_.quiet);
     score(session, meter, measured, progress);
     progress.finish();
     const PerplexityResult result = meter.result();
@@ -138,24 +139,22 @@ RunRecord PplTask::run_policy(const ConfiguredPolicy& configured) {
       config_error("policy {} evicted nothing in {} tokens (--strict)", configured.text,
                    measured.tokens_fed);
     }
-    if (idle)
-      record.warnings.push_back("the policy evicted nothing: its numbers are those of full");
+    if (idle) record.warnings.emplace_back(kNothingEvicted);
     if (request_.kivi && measured.quantised_rows == 0) {
       record.warnings.emplace_back(kNothingQuantised);
     }
-    measured.load_seconds = load_seconds_;
+    measured.load_seconds = loaded_.load_seconds;
     measured.tokenize_seconds = tokenize_seconds_;
     add_ppl_metrics(result, measured, configured.policy->traits(), full_ppl_, record);
   } catch (const Error& error) {
-    mark_failed(record, error);
+    mark_failed(record, error, "ppl");
   } catch (const std::bad_alloc&) {
-    mark_failed(record, DeviceError("out of memory"));
+    mark_failed(record, DeviceError("out of memory"), "ppl");
   }
-  return record;
 }
 
 // A cache without a bound grows with the text: refuse what cannot fit, before it is tried.
-void PplTask::check_memory(const ConfiguredPolicy& configured) const {
+void PplRun::check_memory(const ConfiguredPolicy& configured) const {
   if (configured.policy->traits().capacity < kUnlimited) return;
   std::int64_t longest = request_.documents == DocumentMode::carry ? source_.total_tokens() : 0;
   for (const TokenDocument& document : source_.documents) {
@@ -163,7 +162,7 @@ void PplTask::check_memory(const ConfiguredPolicy& configured) const {
       longest = std::max(longest, static_cast<std::int64_t>(segment.ids.size()));
     }
   }
-  const ModelConfig& config = model_->config();
+  const ModelConfig& config = model().config();
   std::int64_t needed = longest * config.kv_bytes_per_token(request_.kv_dtype);
   if (request_.kivi && !protocol_.has_prompt) {  // a prompt waits in full precision
     const auto heads = static_cast<double>(longest * config.n_layers * config.n_kv_heads);
@@ -176,8 +175,8 @@ void PplTask::check_memory(const ConfiguredPolicy& configured) const {
   }
 }
 
-void PplTask::score(Session& session, PerplexityMeter& meter, PplMeasured& measured,
-                    Progress& progress) {
+void PplRun::score(Session& session, PerplexityMeter& meter, PplMeasured& measured,
+                   Progress& progress) {
   const bool carry = request_.documents == DocumentMode::carry;
   if (carry) session.begin(source_.total_tokens());
   const TokenDocument* before = nullptr;
@@ -208,9 +207,9 @@ void PplTask::score(Session& session, PerplexityMeter& meter, PplMeasured& measu
 }
 
 // The last token of a segment is a target only: nothing after it is scored.
-void PplTask::score_segment(Session& session, const Segment& segment, std::int64_t position,
-                            std::size_t document, PerplexityMeter& meter, PplMeasured& measured,
-                            Progress& progress) {
+void PplRun::score_segment(Session& session, const Segment& segment, std::int64_t position,
+                           std::size_t document, PerplexityMeter& meter, PplMeasured& measured,
+                           Progress& progress) {
   const std::span<const std::int32_t> ids(segment.ids);
   const std::size_t n = ids.size() - 1;
   std::vector<double> nll;
@@ -240,8 +239,8 @@ void PplTask::score_segment(Session& session, const Segment& segment, std::int64
   }
 }
 
-void PplTask::set_text_sizes(PerplexityMeter& meter, std::size_t document, const Segment& segment,
-                             std::int64_t& bytes, std::int64_t& words) const {
+void PplRun::set_text_sizes(PerplexityMeter& meter, std::size_t document, const Segment& segment,
+                            std::int64_t& bytes, std::int64_t& words) const {
   if (source_.tokenizer == nullptr) return;
   const std::span<const std::int32_t> scored =
       std::span<const std::int32_t>(segment.ids).subspan(segment.first_scored);
@@ -252,12 +251,12 @@ void PplTask::set_text_sizes(PerplexityMeter& meter, std::size_t document, const
   meter.set_text_size(document, bytes, words);
 }
 
-void PplTask::note_cache(const Session& session, PplMeasured& measured) const {
+void PplRun::note_cache(const Session& session, PplMeasured& measured) const {
   const KvCache& cache = session.cache();
   measured.kv_bytes_live = cache.live_bytes();
   measured.kv_bytes_allocated = cache.allocated_bytes();
   measured.kv_bytes_full =
-      session.tokens_fed() * model_->config().kv_bytes_per_token(request_.kv_dtype);
+      session.tokens_fed() * model().config().kv_bytes_per_token(request_.kv_dtype);
   measured.kv_bytes_peak = std::max(measured.kv_bytes_peak, cache.peak_live_bytes());
   measured.kv_bytes_peak_allocated =
       std::max(measured.kv_bytes_peak_allocated, cache.peak_allocated_bytes());
@@ -271,9 +270,45 @@ void PplTask::note_cache(const Session& session, PplMeasured& measured) const {
 
 }  // namespace
 
-std::vector<RunRecord> run_ppl(const PplRequest& request,
-                               const std::function<void(const RunRecord&)>& finished) {
-  return PplTask(request).run(finished);
+void check_ppl(const PplRequest& request) {
+  const PplProtocol& protocol = find_ppl_protocol(request.protocol, request.protocol_options);
+  if (request.policies.empty()) config_error("no policy: give --policy at least once");
+  for (const ConfiguredPolicy& configured : make_policies(request.policies)) {
+    check_protocol(protocol, configured);
+  }
+  if (request.documents == DocumentMode::carry && request.protocol != "stream") {
+    config_error("--documents carry goes with protocol stream, not {}", request.protocol);
+  }
+}
+
+TaskEstimate estimate_ppl(const PplRequest& request) {
+  check_ppl(request);
+  const PplProtocol& protocol = find_ppl_protocol(request.protocol, request.protocol_options);
+  const TokenSource source = read_tokens(request.tokens, request.model);
+  const std::int64_t token_bytes =
+      read_model_config(request.model).kv_bytes_per_token(request.kv_dtype);
+  std::int64_t tokens = 0;
+  std::int64_t longest = request.documents == DocumentMode::carry ? source.total_tokens() : 0;
+  for (const TokenDocument& document : source.documents) {
+    for (const Segment& segment : protocol.cut(document.ids, request.protocol_options)) {
+      tokens += static_cast<std::int64_t>(segment.ids.size());
+      longest = std::max(longest, static_cast<std::int64_t>(segment.ids.size()));
+    }
+  }
+  TaskEstimate estimate;
+  for (const ConfiguredPolicy& configured : make_policies(request.policies)) {
+    const PolicyTraits& traits = configured.policy->traits();
+    const bool whole = protocol.has_prompt || traits.capacity >= longest;
+    const std::int64_t held = whole ? longest : traits.capacity + request.chunk;
+    estimate.tokens += tokens * traits.recompute_length.value_or(1);
+    estimate.kv_bytes = std::max(estimate.kv_bytes, held * token_bytes);
+  }
+  return estimate;
+}
+
+std::vector<RunRecord> run_ppl(const PplRequest& request, TaskContext& context) {
+  check_ppl(request);
+  return PplRun(request, context).run();
 }
 
 }  // namespace kvbench

@@ -2,14 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
-#include "policy/registry.hpp"
 #include "report/record.hpp"
 #include "task/ppl_protocol.hpp"
 #include "task/run_settings.hpp"
+#include "task/task.hpp"
 #include "task/token_source.hpp"
 
 namespace kvbench {
@@ -26,13 +25,11 @@ struct PplRequest : RunSettings {
   ProtocolOptions protocol_options;
   DocumentMode documents = DocumentMode::reset;
   bool strict = false;  // a policy that evicted nothing is an error
-  bool quiet = false;   // no progress line
 };
 
-// Runs all policies, `full` first because others are compared with it, and hands each record to
-// `finished` as soon as it is whole. Returns the records in the order of the request. A failure
-// of one policy is an error record; what concerns all of them is thrown.
-std::vector<RunRecord> run_ppl(const PplRequest& request,
-                               const std::function<void(const RunRecord&)>& finished);
+// See Task. Policy `full` runs first, because others are compared with it.
+void check_ppl(const PplRequest& request);
+TaskEstimate estimate_ppl(const PplRequest& request);
+std::vector<RunRecord> run_ppl(const PplRequest& request, TaskContext& context);
 
 }  // namespace kvbench

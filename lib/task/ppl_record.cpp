@@ -3,52 +3,26 @@
 
 #include <nlohmann/json.hpp>
 
-#include "config/config_hash.hpp"
 #include "report/json_reporter.hpp"
-#include "task/kv_record.hpp"
+#include "task/run_record.hpp"
 
 namespace kvbench {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json options_json(const ConfiguredPolicy& configured) {
-  Json options = Json::object();
-  for (const auto& [key, value] : configured.options) options[key] = value;
-  return options;
-}
-
 // Every setting that can change the numbers; model and data by content hash.
 Json config_json(const PplRequest& request, const PplProtocol& protocol,
-                 const ConfiguredPolicy& configured, const Json& options, const Model& model,
+                 const ConfiguredPolicy& configured, const Model& model,
                  const TokenSource& source) {
-  const PolicyTraits& traits = configured.policy->traits();
-  Json config = {
-      {"task", "ppl"},
-      {"model_sha256", model.content_hash()},
-      {"data_sha256", source.sha256},
-      {"policy_name", configured.name},
-      {"policy_options", options},
-      {"protocol", request.protocol},
-      {"documents_mode", request.documents == DocumentMode::carry ? "carry" : "reset"},
-      {"max_tokens", request.tokens.max_tokens},
-      {"bos", source.bos},
-      {"specials", request.tokens.specials == SpecialTokens::parse ? "parse" : "text"},
-      {"newline", newline_name(request.tokens.corpus.newline)},
-      {"evict", traits.evict == EvictWhen::before ? "before" : "after"},
-      {"positions", traits.positions == PositionMode::original ? "original" : "cache_index"},
-      {"chunk", request.chunk},
-      {"compute_dtype", dtype_name(request.dtype)},
-      {"kv_dtype", dtype_name(request.kv_dtype)},
-      {"kvbench_version", read_environment().kvbench_version},
-      {"seed", request.seed},
-  };
-  if (request.softmax_off_by_one) config["softmax_off_by_one"] = true;
-  if (model.sinks().count() > 0) {
-    config["learned_sinks"] = {{"rows", model.sinks().count()},
-                               {"sha256", model.sinks().content_hash()}};
-  }
-  if (request.kivi) config["kv"] = kivi_json(*request.kivi);
+  Json config = run_config("ppl", request, configured, model);
+  config.update({{"data_sha256", source.sha256},
+                 {"protocol", request.protocol},
+                 {"documents_mode", request.documents == DocumentMode::carry ? "carry" : "reset"},
+                 {"max_tokens", request.tokens.max_tokens},
+                 {"bos", source.bos},
+                 {"specials", request.tokens.specials == SpecialTokens::parse ? "parse" : "text"},
+                 {"newline", newline_name(request.tokens.corpus.newline)}});
   if (protocol.has_window) {
     config["window"] = request.protocol_options.window;
     config["stride"] = request.protocol_options.stride;
@@ -57,13 +31,6 @@ Json config_json(const PplRequest& request, const PplProtocol& protocol,
   if (protocol.has_prompt) {
     config["prompt"] = request.protocol_options.prompt;
     config["score"] = request.protocol_options.score;
-  }
-  // The model's own window, so that "full" is never claimed of a model that slides.
-  for (std::int64_t layer = 0; layer < model.config().n_layers; ++layer) {
-    if (const auto window = model.config().window_of(layer)) {
-      config["model_sliding_window"] = *window;
-      break;
-    }
   }
   return config;
 }
@@ -101,30 +68,9 @@ Metric optional_metric(const std::string& name, std::optional<double> value,
 RunRecord describe_ppl(const PplRequest& request, const PplProtocol& protocol,
                        const ConfiguredPolicy& configured, const Model& model,
                        const TokenSource& source, const Backend& backend) {
-  const Json options = options_json(configured);
-  RunRecord record;
-  record.task = "ppl";
-  record.started_at = utc_now();
-  record.config_json =
-      dump_json(config_json(request, protocol, configured, options, model, source));
-  record.config_hash = config_hash_of_text(record.config_json);
-  record.model_path = request.model;
-  record.model_sha256 = model.content_hash();
-  record.model_dtype = dtype_name(model.storage_dtype());
-  record.data_name = source.name;
-  record.data_path = source.path;
-  record.data_sha256 = source.sha256;
-  record.data_documents = static_cast<std::int64_t>(source.documents.size());
-  record.data_bytes = source.bytes;
-  record.policy = configured.text;
-  record.policy_json = dump_json(options);
-  record.seed = request.seed;
-  record.dtype = dtype_name(request.dtype);
-  record.backend = backend.name();
-  record.threads = backend.threads();
-  record.environment = read_environment();
-  record.warnings = model.warnings();
-  record.warnings.insert(record.warnings.end(), source.warnings.begin(), source.warnings.end());
+  RunRecord record = start_record(config_json(request, protocol, configured, model, source),
+                                  request, configured, model, backend);
+  note_data(source, record);
   return record;
 }
 

@@ -10,7 +10,7 @@
 #include "engine/session.hpp"
 #include "model/model.hpp"
 #include "policy/registry.hpp"
-#include "task/kv_record.hpp"
+#include "task/run_record.hpp"
 
 namespace kvbench {
 namespace {

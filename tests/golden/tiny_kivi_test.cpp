@@ -181,10 +181,11 @@ RunRecord score(std::optional<KiviOptions> kivi, const std::string& policy,
   request.protocol = protocol;
   request.protocol_options.prompt = protocol == "continue" ? 40 : 0;
   request.protocol_options.score = protocol == "continue" ? 40 : 0;
-  request.quiet = true;
   request.chunk = chunk;
   request.kivi = kivi;
-  return run_ppl(request, [](const RunRecord&) {}).front();
+  TaskContext context;
+  context.quiet = true;
+  return run_ppl(request, context).front();
 }
 
 TEST_CASE("records say how the cache was stored and how much of it was quantised") {

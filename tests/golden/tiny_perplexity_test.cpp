@@ -20,12 +20,13 @@ PplRequest request_for(const std::vector<Ids>& documents, const std::string& pol
   request.model = test::checkpoint("llama").string();
   request.tokens.ids = documents;
   request.policies = {policy};
-  request.quiet = true;
   return request;
 }
 
 RunRecord run_one(const PplRequest& request) {
-  const auto records = run_ppl(request, [](const RunRecord&) {});
+  TaskContext context;
+  context.quiet = true;
+  const auto records = run_ppl(request, context);
   REQUIRE(records.size() == 1);
   return records.front();
 }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "policy/registry.hpp"
 #include "tests/golden/tiny_run.hpp"
 #include "tests/support/error_text.hpp"
 
@@ -283,8 +284,9 @@ TEST_CASE("the record of a run shows entries per head and ties") {
   request.model = test::checkpoint("llama").string();
   request.tokens.ids = {test::ids_of("P40")};
   request.policies = {"tova:capacity=8"};
-  request.quiet = true;
-  const auto records = run_ppl(request, [](const RunRecord&) {});
+  TaskContext context;
+  context.quiet = true;
+  const auto records = run_ppl(request, context);
   REQUIRE(records.size() == 1);
   REQUIRE(records[0].ok);
   const json details = json::parse(records[0].details_json);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "config/config_hash.hpp"
 #include "core/error.hpp"
@@ -17,6 +18,24 @@
 
 namespace kvbench {
 namespace {
+
+const ReportColumn kColumns[] = {
+    {"policy", "", CellFormat::policy},
+    {"ppl ± s.e.", "ppl", CellFormat::measured},
+    {"bits/byte", "bits_per_byte", CellFormat::real},
+    {"tokens", "tokens_scored", CellFormat::count},
+    {"tok/s", "tokens_per_s", CellFormat::rate},
+    {"KV kept", "kv_bytes_live", CellFormat::bytes},
+    {"KV peak", "kv_bytes_peak", CellFormat::bytes},
+    {"KV/full", "kv_ratio_to_full", CellFormat::ratio},
+    {"ppl/full", "ratio_to_full", CellFormat::ratio},
+};
+
+std::vector<nlohmann::ordered_json> rows_of(const std::vector<RunRecord>& records) {
+  std::vector<nlohmann::ordered_json> rows;
+  for (const RunRecord& record : records) rows.push_back(record_to_row(record));
+  return rows;
+}
 
 RunRecord sample_record() {
   RunRecord record;
@@ -110,12 +129,12 @@ TEST_CASE("record: two fields of one name are a fault of the program") {
 
 TEST_CASE("json rows: an array with one object per record") {
   std::ostringstream out;
-  const RunRecord records[] = {sample_record(), sample_record()};
-  write_json_rows(out, records);
-  const auto rows = nlohmann::json::parse(out.str());
-  REQUIRE(rows.is_array());
-  CHECK(rows.size() == 2);
-  CHECK(rows[1]["ppl"] == 18.8);
+  const std::vector<nlohmann::ordered_json> rows = rows_of({sample_record(), sample_record()});
+  write_json_rows(out, rows);
+  const auto parsed = nlohmann::json::parse(out.str());
+  REQUIRE(parsed.is_array());
+  CHECK(parsed.size() == 2);
+  CHECK(parsed[1]["ppl"] == 18.8);
   std::ostringstream none;
   write_json_rows(none, {});
   CHECK(none.str() == "[]\n");
@@ -126,9 +145,9 @@ TEST_CASE("csv: quoting, empty cells for null, columns of all rows") {
   failed.ok = false;
   failed.reason = "bad \"shape\", layer 2";
   failed.metrics = {missing_metric("evictions", "", "failed")};
-  const RunRecord records[] = {sample_record(), failed};
+  const std::vector<nlohmann::ordered_json> rows = rows_of({sample_record(), failed});
   std::ostringstream out;
-  write_csv(out, records);
+  write_csv(out, rows);
   std::istringstream lines(out.str());
   std::string header;
   std::string first;
@@ -154,9 +173,9 @@ TEST_CASE("table: aligned columns with human units, then warnings and reasons") 
   failed.ok = false;
   failed.reason = "out of memory";
   failed.metrics.clear();
-  const RunRecord records[] = {sample_record(), full, failed};
+  const std::vector<nlohmann::ordered_json> rows = rows_of({sample_record(), full, failed});
   std::ostringstream out;
-  write_table(out, ppl_columns(), records);
+  write_table(out, kColumns, rows);
   CHECK(out.str() ==
         "policy               ppl ± s.e.  bits/byte     tokens  tok/s   KV kept  KV peak  KV/full  "
         "ppl/full\n"
@@ -176,9 +195,9 @@ TEST_CASE("table: what all records warn of is said once") {
   RunRecord second = sample_record();
   second.policy = "full";
   second.warnings = {"shared"};
-  const RunRecord records[] = {first, second};
+  const std::vector<nlohmann::ordered_json> rows = rows_of({first, second});
   std::ostringstream out;
-  write_table(out, ppl_columns(), records);
+  write_table(out, kColumns, rows);
   CHECK(out.str().ends_with("warning: shared\nwarning: sink4+1020: own\n"));
 }
 
@@ -204,12 +223,12 @@ TEST_CASE("table: human units at their borders") {
 }
 
 TEST_CASE("reports are the same bytes in a locale with a decimal comma") {
-  const RunRecord records[] = {sample_record()};
+  const std::vector<nlohmann::ordered_json> rows = rows_of({sample_record()});
   const auto all = [&] {
     std::ostringstream out;
-    write_json_rows(out, records);
-    write_csv(out, records);
-    write_table(out, ppl_columns(), records);
+    write_json_rows(out, rows);
+    write_csv(out, rows);
+    write_table(out, kColumns, rows);
     return out.str();
   };
   const std::string expected = all();

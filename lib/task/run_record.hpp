@@ -1,0 +1,40 @@
+// What the record of every task says of one policy on one model, whatever is measured.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <string>
+#include <string_view>
+
+#include "backend/backend.hpp"
+#include "core/error.hpp"
+#include "model/model.hpp"
+#include "policy/registry.hpp"
+#include "report/record.hpp"
+#include "task/run_settings.hpp"
+#include "task/token_source.hpp"
+
+namespace kvbench {
+
+inline constexpr const char* kNothingQuantised =
+    "--kv kivi quantised nothing: the numbers are those of its full-precision rows";
+inline constexpr const char* kNothingEvicted =
+    "the policy evicted nothing: its numbers are those of full";
+
+// The settings that can change the numbers of any task: task, model, policy, dtypes, seed, ... A
+// task adds its own before it calls start_record().
+nlohmann::ordered_json run_config(std::string_view task, const RunSettings& settings,
+                                  const ConfiguredPolicy& configured, const Model& model);
+
+// Everything but the data and the results. `config` is hashed here.
+RunRecord start_record(const nlohmann::ordered_json& config, const RunSettings& settings,
+                       const ConfiguredPolicy& configured, const Model& model,
+                       const Backend& backend);
+
+// The text that was read, and its warnings.
+void note_data(const TokenSource& source, RunRecord& record);
+
+// An error record: `metric`, the task's headline number, is null with the reason.
+void mark_failed(RunRecord& record, const Error& error, const std::string& metric);
+
+}  // namespace kvbench

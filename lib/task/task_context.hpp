@@ -1,0 +1,52 @@
+// What runs of tasks share: the loaded model, records that are there already, and where new ones
+// go. One context serves all cells of a sweep, so that equal models are loaded once.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "backend/backend.hpp"
+#include "model/model.hpp"
+#include "report/record.hpp"
+#include "report/record_store.hpp"
+#include "task/run_settings.hpp"
+
+namespace kvbench {
+
+struct LoadedModel {
+  std::unique_ptr<Backend> backend;
+  std::optional<Model> model;
+  double load_seconds = 0.0;
+};
+
+class TaskContext {
+ public:
+  bool quiet = false;  // no progress line
+  // Where records go as soon as they are whole; may be empty.
+  std::function<void(const RunRecord&)> on_record;
+  // Runs that are done already, and are not run again; null: none.
+  const IndexContents* done = nullptr;
+
+  // The model of these settings: the one loaded last, if it is the same. The reference holds until
+  // the next call.
+  LoadedModel& load(const RunSettings& settings);
+
+  // The finished run of that configuration, if there is one.
+  const IndexEntry* find_done(const RunRecord& record) const {
+    return done == nullptr ? nullptr : done->find_ok(record.config_hash);
+  }
+  void finish(const RunRecord& record) const {
+    if (on_record) on_record(record);
+  }
+
+ private:
+  std::string loaded_key_;
+  LoadedModel loaded_;
+};
+
+// A number of an index line, such as its "ppl".
+std::optional<double> number_in_row(const IndexEntry& entry, const std::string& key);
+
+}  // namespace kvbench
