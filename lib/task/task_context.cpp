@@ -12,7 +12,7 @@ namespace kvbench {
 
 LoadedModel& TaskContext::load(const RunSettings& settings) {
   const std::string key = fmt::format(
-      "{}\n{}\n{}\n{}\n{}\n{}", settings.model, settings.sinks.tensor, settings.sinks.file,
+      "{}\n{}\n{}\n{}\n{}\n{}", settings.model, settings.sinks.tensor, settings.sinks.file.string(),
       dtype_name(settings.dtype), settings.backend, settings.threads);
   if (key == loaded_key_) return loaded_;
   loaded_key_.clear();

@@ -132,14 +132,14 @@ TEST_CASE("perplexity is that of a vocabulary row put first, but for the row's o
     request.model = test::checkpoint("llama").string();
     request.tokens.ids = {test::ids_of("P40"), test::ids_of("P20")};
     request.policies = {policy};
-    request.quiet = true;
     request.chunk = 7;
     PplRequest spelled = request;
     spelled.tokens.bos = "7";
     request.sinks.file = folder.file;
-    const auto none = [](const RunRecord&) {};
-    const RunRecord found = run_ppl(request, none).front();
-    const RunRecord with_bos = run_ppl(spelled, none).front();
+    TaskContext context;
+    context.quiet = true;
+    const RunRecord found = run_ppl(request, context).front();
+    const RunRecord with_bos = run_ppl(spelled, context).front();
     REQUIRE(found.ok);
     double first_tokens = 0.0;
     for (const Ids& ids : request.tokens.ids) {
@@ -165,13 +165,14 @@ TEST_CASE("every text begins with the sinks: each segment, and each sequence of 
   PplRequest request;
   request.model = test::checkpoint("llama").string();
   request.policies = {"full"};
-  request.quiet = true;
   request.protocol = "continue";
   request.protocol_options = {.prompt = 8, .score = 4};
   request.sinks.file = folder.file;
   const Ids p40 = test::ids_of("P40");
   request.tokens.ids = {Ids(p40.begin(), p40.begin() + 25)};
-  const RunRecord record = run_ppl(request, [](const RunRecord&) {}).front();
+  TaskContext context;
+  context.quiet = true;
+  const RunRecord record = run_ppl(request, context).front();
   double expected = 0.0;
   for (const std::ptrdiff_t first : {0, 12}) {
     const Ids text = joined({7}, Ids(p40.begin() + first, p40.begin() + first + 13));

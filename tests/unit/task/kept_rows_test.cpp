@@ -54,7 +54,6 @@ TEST_CASE("every policy's record lists what each layer and head kept") {
   PplRequest request;
   request.model = directory.path().string();
   request.backend = "cpu";
-  request.quiet = true;
   request.tokens.ids = {ids};
   request.protocol = "continue";
   request.protocol_options = {.prompt = kPrompt, .score = kScore};
@@ -62,7 +61,9 @@ TEST_CASE("every policy's record lists what each layer and head kept") {
     request.policies.push_back(test::full_text(*small.make(info, kBudget)));
   }
   ids.pop_back();  // a target only
-  for (const RunRecord& record : run_ppl(request, [](const RunRecord&) {})) {
+  TaskContext context;
+  context.quiet = true;
+  for (const RunRecord& record : run_ppl(request, context)) {
     CAPTURE(record.policy);
     REQUIRE_MESSAGE(record.ok, record.reason);
     const auto rows = nlohmann::json::parse(record.details_json).at("kv_rows").get<Rows>();
