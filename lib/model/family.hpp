@@ -76,6 +76,8 @@ struct FamilySpec {
   std::span<const Renaming> renamings = {};
   // Name endings of tensors that old checkpoints carry and no forward pass needs.
   std::span<const std::string_view> harmless_endings;
+  // Beginnings of names of tensors that work on images alone.
+  std::span<const std::string_view> harmless_beginnings = {};
 };
 
 std::span<const FamilySpec> families();

@@ -238,7 +238,7 @@ ModelTensors collect_tensors(const ModelConfig& config, const FamilySpec& family
   tensors.final_norm.bias =
       collector.require_if(config.norm_bias, bias_name(final_norm), {config.hidden_size});
   collect_lm_head(config, patterns.lm_head, collector, tensors);
-  collector.refuse_unused(family.harmless_endings);
+  collector.refuse_unused(family);
   return tensors;
 }
 

@@ -7,6 +7,17 @@
 #include "core/printable.hpp"
 
 namespace kvbench {
+namespace {
+
+bool is_harmless(const std::string& name, const FamilySpec& family) {
+  return std::ranges::any_of(family.harmless_endings,
+                             [&](std::string_view ending) { return name.ends_with(ending); }) ||
+         std::ranges::any_of(family.harmless_beginnings, [&](std::string_view beginning) {
+           return name.starts_with(beginning);
+         });
+}
+
+}  // namespace
 
 std::string TensorCollector::stored_name(const std::string& name) const {
   if (checkpoint_.find(name) != nullptr) return name;
@@ -52,14 +63,12 @@ std::optional<TensorView> TensorCollector::require_if(bool wanted, const std::st
   return require(name, expected);
 }
 
-void TensorCollector::refuse_unused(std::span<const std::string_view> harmless_endings) const {
+void TensorCollector::refuse_unused(const FamilySpec& family) const {
   constexpr std::size_t kShown = 8;
   std::size_t n_unused = 0;
   std::string shown;
   for (const std::string& name : checkpoint_.names()) {
-    const bool harmless = std::ranges::any_of(
-        harmless_endings, [&](std::string_view ending) { return name.ends_with(ending); });
-    if (harmless || used_.contains(name)) continue;
+    if (used_.contains(name) || is_harmless(name, family)) continue;
     if (++n_unused <= kShown) {
       shown += fmt::format("{}{}", shown.empty() ? "" : ", ", printable(name));
     }

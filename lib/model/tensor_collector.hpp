@@ -28,8 +28,8 @@ class TensorCollector {
   // Something else reads this tensor.
   void mark_used(const std::string& name) { used_.insert(name); }
   // A checkpoint with tensors that nothing asked for was made for a model that computes more:
-  // DataError, but for names with one of these endings.
-  void refuse_unused(std::span<const std::string_view> harmless_endings) const;
+  // DataError, but for names that the family knows to be harmless.
+  void refuse_unused(const FamilySpec& family) const;
 
   std::string where() const { return checkpoint_.directory().string(); }
 

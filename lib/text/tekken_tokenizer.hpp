@@ -15,7 +15,7 @@
 
 namespace kvbench {
 
-class TekkenTokenizer : public Tokenizer {
+class TekkenTokenizer final : public Tokenizer {
  public:
   // Throws DataError that names `file` and the key.
   TekkenTokenizer(TekkenFile content, const std::string& file, const TokenizerConfig& config);

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/error.hpp"
+#include "tests/golden/tiny_families.hpp"
 #include "tests/golden/tiny_run.hpp"
 #include "tests/support/error_text.hpp"
 
@@ -35,26 +36,6 @@ Trace run(const std::filesystem::path& model, const std::string& policy, std::in
   return run_trace(request);
 }
 
-std::filesystem::path folder(const std::string& name) {
-  return test::golden_directory() / "families" / name;
-}
-
-// Both folders of checkpoints: those here, and those of tiny/ whose families have none here.
-std::vector<std::filesystem::path> all_families() {
-  std::vector<std::filesystem::path> models;
-  for (const auto& item : reference()["checkpoints"].items()) models.push_back(folder(item.key()));
-  for (const char* name : {"llama", "mistral_w4", "qwen2_flag_true_mwl1", "qwen3", "mixtral",
-                           "cohere", "falcon_mqa", "falcon_newdec", "falcon_alibi", "mpt_h6",
-                           "neox_parallel", "neox_sequential", "llama_yarn"}) {
-    models.push_back(test::tiny_model(name));
-  }
-  return models;
-}
-
-bool has_position_table(const std::filesystem::path& model) {
-  return model.filename() == "gpt2";
-}
-
 std::vector<double> as_doubles(const std::vector<float>& values) {
   return {values.begin(), values.end()};
 }
@@ -67,7 +48,7 @@ TEST_CASE("families: losses, logits and greedy decoding of the reference") {
     CAPTURE(name);
     for (const std::int64_t chunk : {1, 7, 64}) {
       CAPTURE(chunk);
-      const Trace trace = run(folder(name), "full", chunk);
+      const Trace trace = run(test::family_folder(name), "full", chunk);
       CHECK(trace.nll.size() == input_ids().size() - 1);
       CHECK(test::largest_difference(trace.nll, row["nll"].get<std::vector<double>>()) <
             kTolerance);
@@ -75,7 +56,7 @@ TEST_CASE("families: losses, logits and greedy decoding of the reference") {
                                      row["last_logits"].get<std::vector<double>>()) < kTolerance);
     }
     TraceRequest request;
-    request.model = folder(name).string();
+    request.model = test::family_folder(name).string();
     request.ids = input_ids();
     request.greedy = 6;
     request.ignore_stop_ids = true;
@@ -92,7 +73,8 @@ TEST_CASE("families: sinks and recent entries at original positions, as the refe
     ++checked;
     for (const std::int64_t chunk : {1, 5, 64}) {
       CAPTURE(chunk);
-      const Trace trace = run(folder(name), "sink:sinks=2,recent=6,positions=original", chunk);
+      const Trace trace =
+          run(test::family_folder(name), "sink:sinks=2,recent=6,positions=original", chunk);
       CHECK(trace.evicted > 0);
       CHECK(test::largest_difference(trace.nll, row["pattern_nll"].get<std::vector<double>>()) <
             kTolerance);
@@ -102,13 +84,13 @@ TEST_CASE("families: sinks and recent entries at original positions, as the refe
 }
 
 TEST_CASE("families: evicting token by token equals chunks, under both kinds of positions") {
-  for (const auto& model : all_families()) {
+  for (const auto& model : test::family_checkpoints()) {
     CAPTURE(model.filename().string());
     for (const std::string policy :
          {"sink2+6", "sink2+6:evict=before", "window7", "sink:sinks=1,recent=3,positions=original",
           "window:capacity=5,positions=original"}) {
       const bool original = policy.find("original") != std::string::npos;
-      if (has_position_table(model) && !original) continue;
+      if (test::has_position_table(model) && !original) continue;
       CAPTURE(policy);
       const Trace single = run(model, policy, 1);
       CHECK(single.evicted > 0);
@@ -126,8 +108,8 @@ TEST_CASE("families: evicting token by token equals chunks, under both kinds of 
 // Only relative distances count, so a plain window is the same under both kinds of positions. The
 // frequencies of longrope and the bias of ALiBi included.
 TEST_CASE("families: a window at places in the cache equals one at original positions") {
-  for (const auto& model : all_families()) {
-    if (has_position_table(model)) continue;
+  for (const auto& model : test::family_checkpoints()) {
+    if (test::has_position_table(model)) continue;
     CAPTURE(model.filename().string());
     const Trace by_place = run(model, "window7", 1);
     const Trace by_text = run(model, "window:capacity=7,positions=original", 1);
@@ -138,10 +120,11 @@ TEST_CASE("families: a window at places in the cache equals one at original posi
 // The two must not be the same by mistake. They are where every layer slides past the sinks, or
 // only those do not that rotate nothing.
 TEST_CASE("families: sinks at places in the cache differ from sinks at original positions") {
-  for (const auto& model : all_families()) {
-    const bool unseen = model == folder("phi3") || model == folder("mixtral") ||
-                        model == folder("cohere2") || model == test::tiny_model("mistral_w4");
-    if (has_position_table(model) || unseen) continue;
+  for (const auto& model : test::family_checkpoints()) {
+    const bool unseen =
+        model == test::family_folder("phi3") || model == test::family_folder("mixtral") ||
+        model == test::family_folder("cohere2") || model == test::tiny_model("mistral_w4");
+    if (test::has_position_table(model) || unseen) continue;
     CAPTURE(model.filename().string());
     const Trace by_place = run(model, "sink2+6", 64);
     const Trace by_text = run(model, "sink:sinks=2,recent=6,positions=original", 64);
@@ -152,7 +135,7 @@ TEST_CASE("families: sinks at places in the cache differ from sinks at original 
 
 TEST_CASE("families: policies that look at attention run on all of them") {
   const Ids ids = input_ids();
-  for (const auto& model : all_families()) {
+  for (const auto& model : test::family_checkpoints()) {
     CAPTURE(model.filename().string());
     for (const std::string policy : {"h2o:heavy=4,recent=4", "tova:capacity=8"}) {
       CAPTURE(policy);
@@ -170,7 +153,7 @@ TEST_CASE("families: policies that look at attention run on all of them") {
 
 // Eight bits of mantissa in the products and in the cache, small models: near, not equal.
 TEST_CASE("families: bf16 stays near f32") {
-  for (const auto& model : all_families()) {
+  for (const auto& model : test::family_checkpoints()) {
     CAPTURE(model.filename().string());
     TraceRequest request;
     request.model = model.string();
@@ -187,10 +170,10 @@ TEST_CASE("families: bf16 stays near f32") {
 
 TEST_CASE("learned positions: no renumbering, and no more of them than the model has") {
   const std::string renumbered =
-      test::error_text<ConfigError>([] { run(folder("gpt2"), "sink2+6", 64); });
+      test::error_text<ConfigError>([] { run(test::family_folder("gpt2"), "sink2+6", 64); });
   CHECK(test::contains(renumbered, "positions=original"));
   TraceRequest request;
-  request.model = folder("gpt2").string();
+  request.model = test::family_folder("gpt2").string();
   request.ids.assign(32, 5);
   CHECK(run_trace(request).nll.size() == 31);
   request.ids.push_back(5);

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 import transformers
 from safetensors.torch import save_file
-from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM
+from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
 
 HERE = pathlib.Path(__file__).resolve().parent
 INPUT_IDS = [1, 5, 9, 2, 7, 3, 11, 4, 30, 17, 23, 8, 14, 6, 21, 10, 19, 12, 27, 13]
@@ -76,6 +76,20 @@ CHECKPOINTS = {
                                   num_hidden_layers=2, num_attention_heads=4, rotary_pct=0.5,
                                   max_position_embeddings=64, bos_token_id=1, eos_token_id=2,
                                   attention_bias=False, use_parallel_residual=True)),
+}
+# Models that also see images; only their text parts are computed.
+TINY_EYES = dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=4,
+                 patch_size=2)
+CHECKPOINTS |= {
+    "gemma": ("gemma", dict(LLAMA_LIKE, head_dim=8)),
+    "gemma3": ("gemma3", dict(
+        text_config=dict(LLAMA_LIKE, model_type="gemma3_text", num_hidden_layers=3, head_dim=8, sliding_window=5,
+                         sliding_window_pattern=3, query_pre_attn_scalar=8, rope_theta=1000000.0,
+                         rope_local_base_freq=100.0, rope_scaling={"rope_type": "linear", "factor": 8.0}),
+        vision_config=dict(TINY_EYES, model_type="siglip_vision_model"), mm_tokens_per_image=4)),
+    "mistral3": ("mistral3", dict(
+        text_config=dict(LLAMA_LIKE, model_type="mistral", sliding_window=None, head_dim=8),
+        vision_config=dict(TINY_EYES, model_type="pixtral", head_dim=8), spatial_merge_size=1)),
 }
 # These compute attention without the interface that a pattern can be put into.
 WITHOUT_PATTERN = {"mpt_clip", "falcon_one_norm", "falcon_sequential"}
@@ -140,7 +154,12 @@ def rounded(values):
 
 
 def stored_names(model_type, state):
-    """GPT-2 files on the hub hold the bare model."""
+    """GPT-2 files on the hub hold the bare model, Mistral's models with eyes the parts under older names."""
+    if model_type == "mistral3":
+        new_to_old = {"model.language_model.": "language_model.model.", "model.vision_tower.": "vision_tower.",
+                      "model.multi_modal_projector.": "multi_modal_projector.", "lm_head.": "language_model.lm_head."}
+        return {old + name.removeprefix(new): tensor for name, tensor in state.items()
+                for new, old in new_to_old.items() if name.startswith(new)}
     if model_type != "gpt2":
         return state
     return {name.removeprefix("transformer."): tensor for name, tensor in state.items()}
@@ -149,7 +168,8 @@ def stored_names(model_type, state):
 def make(name, seed):
     model_type, settings = CHECKPOINTS[name]
     config = AutoConfig.for_model(model_type, **settings)
-    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+    kind = AutoModelForImageTextToText if "text_config" in settings else AutoModelForCausalLM
+    model = kind.from_config(config, attn_implementation="eager")
     model = model.to(torch.float32).eval()
     fill(model, seed)
     model.tie_weights()
@@ -157,7 +177,7 @@ def make(name, seed):
     folder = HERE / "families" / name
     folder.mkdir(parents=True, exist_ok=True)
     shared = set(getattr(model, "_tied_weights_keys", None) or [])
-    tied = model.config.tie_word_embeddings
+    tied = model.config.get_text_config().tie_word_embeddings
     state = {key: tensor.contiguous().clone() for key, tensor in model.state_dict().items()
              if not (tied and key in shared)}
     save_file(stored_names(model_type, state), folder / "model.safetensors")

@@ -23,9 +23,15 @@ bool is_null(const JsonReader& keys, std::string_view key) {
   return keys.presence(key) == Presence::null;
 }
 
+std::int64_t read_size(const JsonReader& keys, std::string_view key, std::int64_t max,
+                       std::optional<std::int64_t> when_absent) {
+  if (when_absent && keys.presence(key) == Presence::absent) return *when_absent;
+  return keys.require_int(key, 1, max);
+}
+
 void read_head_counts(const JsonReader& keys, const FamilyDefaults& defaults, ModelConfig& config) {
   const std::string_view key = defaults.names.n_kv_heads;
-  config.n_heads = keys.require_int(defaults.names.n_heads, 1, kMaxHeads);
+  config.n_heads = read_size(keys, defaults.names.n_heads, kMaxHeads, defaults.n_heads);
   if (is_null(keys, key)) {
     if (!defaults.n_kv_heads_may_be_null) keys.fail(key, "is null, expected an integer");
     config.n_kv_heads = config.n_heads;
@@ -80,21 +86,6 @@ Activation read_activation(const JsonReader& keys, const FamilyDefaults& default
             fmt::format("\"{}\" is not supported; known: {}", printable(name), known));
 }
 
-// "dtype" is the newer name of "torch_dtype"; "torch.float16" is an older spelling of "float16".
-std::optional<DType> read_declared_dtype(const JsonReader& keys) {
-  const std::string_view key = keys.presence("dtype") == Presence::value ? "dtype" : "torch_dtype";
-  if (keys.presence(key) != Presence::value) return std::nullopt;
-  const std::string written = keys.require_string(key);
-  std::string_view name = written;
-  if (name.starts_with("torch.")) name.remove_prefix(std::string_view("torch.").size());
-  if (name == "auto") return std::nullopt;
-  if (name == "float32" || name == "float") return DType::f32;
-  if (name == "float16" || name == "half") return DType::f16;
-  if (name == "bfloat16") return DType::bf16;
-  keys.fail(key, fmt::format("\"{}\" is not supported; known: float32, float16, bfloat16",
-                             printable(written)));
-}
-
 void read_special_ids(const JsonReader& keys, const FamilyDefaults& defaults, ModelConfig& config) {
   config.bos_id = defaults.bos_id;
   if (is_null(keys, "bos_token_id")) {
@@ -115,7 +106,7 @@ void read_special_ids(const JsonReader& keys, const FamilyDefaults& defaults, Mo
 void read_shared_keys(const JsonReader& keys, const FamilyDefaults& defaults, ModelConfig& config) {
   const KeyNames& names = defaults.names;
   refuse_unhandled(keys, defaults.handled);
-  config.vocab_size = keys.require_int("vocab_size", 1, kMaxSize);
+  config.vocab_size = read_size(keys, "vocab_size", kMaxSize, defaults.vocab_size);
   config.hidden_size = keys.require_int(names.hidden_size, 1, kMaxSize);
   config.n_layers = keys.require_int(names.n_layers, 1, kMaxLayers);
   if (defaults.ffn_times_hidden > 0 && keys.presence(names.ffn_size) != Presence::value) {
@@ -135,6 +126,21 @@ void read_shared_keys(const JsonReader& keys, const FamilyDefaults& defaults, Mo
   config.declared_dtype = read_declared_dtype(keys);
   config.sliding_windows.assign(static_cast<std::size_t>(config.n_layers), std::nullopt);
   read_special_ids(keys, defaults, config);
+}
+
+// "dtype" is the newer name of "torch_dtype"; "torch.float16" is an older spelling of "float16".
+std::optional<DType> read_declared_dtype(const JsonReader& keys) {
+  const std::string_view key = keys.presence("dtype") == Presence::value ? "dtype" : "torch_dtype";
+  if (keys.presence(key) != Presence::value) return std::nullopt;
+  const std::string written = keys.require_string(key);
+  std::string_view name = written;
+  if (name.starts_with("torch.")) name.remove_prefix(std::string_view("torch.").size());
+  if (name == "auto") return std::nullopt;
+  if (name == "float32" || name == "float") return DType::f32;
+  if (name == "float16" || name == "half") return DType::f16;
+  if (name == "bfloat16") return DType::bf16;
+  keys.fail(key, fmt::format("\"{}\" is not supported; known: float32, float16, bfloat16",
+                             printable(written)));
 }
 
 std::optional<std::int64_t> read_sliding_window(const JsonReader& keys,

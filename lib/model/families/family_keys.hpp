@@ -33,6 +33,9 @@ struct FamilyDefaults {
   // Settings that change the arithmetic and that the family's reader handles itself; all others of
   // that kind are refused.
   std::span<const std::string_view> handled = {};
+  // vocab_size and num_attention_heads when absent; nothing: they must be there.
+  std::optional<std::int64_t> vocab_size = std::nullopt;
+  std::optional<std::int64_t> n_heads = std::nullopt;
   // num_key_value_heads when absent; nothing: as many as query heads.
   std::optional<std::int64_t> n_kv_heads = std::nullopt;
   // null stands for "as many as query heads"; where it may not, it is an error.
@@ -76,6 +79,8 @@ void check_layer_types(const JsonReader& keys, const ModelConfig& config);
 // next power of two n, its odd terms first where there are fewer heads.
 std::vector<float> alibi_slopes(std::int64_t n_heads, double bias_max);
 
+// "dtype" or, where it is absent, "torch_dtype".
+std::optional<DType> read_declared_dtype(const JsonReader& keys);
 // eos_token_id as a number, a list, or null (no stop id). Nothing: the key is absent.
 std::optional<std::vector<std::int32_t>> read_stop_ids(const JsonReader& keys);
 

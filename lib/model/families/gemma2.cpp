@@ -10,7 +10,7 @@ namespace {
 constexpr std::array<std::string_view, 1> kArchitectures{"Gemma2ForCausalLM"};
 
 void read_config(const JsonReader& keys, ModelConfig& config) {
-  read_gemma_keys(keys, 8192, 50.0, 30.0, config);
+  read_gemma_keys(keys, {256000, 8192, 50.0, 30.0}, config);
   refuse_setting(keys, "rope_local_base_freq");
   read_sliding_pattern(keys, read_sliding_window(keys, 4096), 2, config);
   read_rope(keys, 10000.0, config);

@@ -11,7 +11,7 @@ namespace {
 constexpr std::array<std::string_view, 1> kArchitectures{"Gemma3ForCausalLM"};
 
 void read_config(const JsonReader& keys, ModelConfig& config) {
-  read_gemma_keys(keys, 131072, 0.0, 0.0, config);
+  read_gemma_keys(keys, {262208, 131072, 0.0, 0.0}, config);
   config.qk_norm = QkNorm::head;
   read_sliding_pattern(keys, read_sliding_window(keys, 4096), 6, config);
   read_rope_by_layer_kind(keys, {.theta = 1e6},

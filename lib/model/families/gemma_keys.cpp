@@ -14,14 +14,15 @@ double read_cap(const JsonReader& keys, std::string_view key, double when_absent
 
 }  // namespace
 
-void read_gemma_keys(const JsonReader& keys, std::int64_t max_positions, double attention_cap,
-                     double logit_cap, ModelConfig& config) {
+void read_gemma_keys(const JsonReader& keys, const GemmaDefaults& defaults, ModelConfig& config) {
   read_shared_keys(keys,
                    {.names = {.activation = "hidden_activation"},
                     .handled = kGemmaHandled,
+                    .vocab_size = defaults.vocab_size,
+                    .n_heads = 8,
                     .n_kv_heads = 4,
                     .head_dim = 256,
-                    .max_positions = max_positions,
+                    .max_positions = defaults.max_positions,
                     .activation = "gelu_pytorch_tanh",
                     .tied = true,
                     .bos_id = 2,
@@ -36,8 +37,8 @@ void read_gemma_keys(const JsonReader& keys, std::int64_t max_positions, double 
   config.embedding_scale = std::sqrt(static_cast<double>(config.hidden_size));
   const double scalar = keys.optional_double("query_pre_attn_scalar", 1e-6, 1e9).value_or(256.0);
   config.attention_scale = 1.0 / std::sqrt(scalar);
-  config.attention_logit_cap = read_cap(keys, "attn_logit_softcapping", attention_cap);
-  config.logit_cap = read_cap(keys, "final_logit_softcapping", logit_cap);
+  config.attention_logit_cap = read_cap(keys, "attn_logit_softcapping", defaults.attention_cap);
+  config.logit_cap = read_cap(keys, "final_logit_softcapping", defaults.logit_cap);
 }
 
 }  // namespace kvbench

@@ -19,8 +19,15 @@ inline constexpr std::array<std::string_view, 7> kGemmaHandled{
     "sliding_window_pattern",     "_sliding_window_pattern", "rope_local_base_freq",
     "use_bidirectional_attention"};
 
-// Everything but windows and rotary settings. The caps are those of an absent key; 0: none.
-void read_gemma_keys(const JsonReader& keys, std::int64_t max_positions, double attention_cap,
-                     double logit_cap, ModelConfig& config);
+// What the two assume where config.json is silent.
+struct GemmaDefaults {
+  std::int64_t vocab_size;
+  std::int64_t max_positions;
+  double attention_cap;  // 0: none
+  double logit_cap;      // 0: none
+};
+
+// Everything but windows and rotary settings.
+void read_gemma_keys(const JsonReader& keys, const GemmaDefaults& defaults, ModelConfig& config);
 
 }  // namespace kvbench

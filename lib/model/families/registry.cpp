@@ -10,13 +10,16 @@ namespace kvbench {
 
 FamilySpec llama_family();
 FamilySpec mistral_family();
+FamilySpec mistral3_family();
 FamilySpec mixtral_family();
 FamilySpec qwen2_family();
 FamilySpec qwen3_family();
 FamilySpec phi3_family();
 FamilySpec smollm3_family();
+FamilySpec gemma_family();
 FamilySpec gemma2_family();
 FamilySpec gemma3_text_family();
+FamilySpec gemma3_family();
 FamilySpec olmo2_family();
 FamilySpec cohere_family();
 FamilySpec cohere2_family();
@@ -27,9 +30,9 @@ FamilySpec gpt2_family();
 
 std::span<const FamilySpec> families() {
   static const std::array kFamilies{
-      llama_family(),       mistral_family(), mixtral_family(),  qwen2_family(),
-      qwen3_family(),       phi3_family(),    smollm3_family(),  gemma2_family(),
-      gemma3_text_family(), olmo2_family(),   cohere_family(),   cohere2_family(),
+      llama_family(),       mistral_family(), mistral3_family(), mixtral_family(), qwen2_family(),
+      qwen3_family(),       phi3_family(),    smollm3_family(),  gemma_family(),   gemma2_family(),
+      gemma3_text_family(), gemma3_family(),  olmo2_family(),    cohere_family(),  cohere2_family(),
       falcon_family(),      mpt_family(),     gpt_neox_family(), gpt2_family(),
   };
   return kFamilies;

@@ -219,11 +219,15 @@ TEST_CASE("a shape that the config does not give is refused with both shapes") {
 }
 
 TEST_CASE("dtypes that are not computed with are refused by name") {
-  std::vector<OwnedTensor> tensors = tiny_tensors("llama");
-  named(tensors, "model.layers.1.mlp.up_proj.weight") =
-      zeros("model.layers.1.mlp.up_proj.weight", DType::f8_e4m3, {24, 16});
-  const std::string error = error_with(kvbench::test::tiny_config("llama"), tensors);
-  CHECK(contains(error, "dtype F8_E4M3 of model.layers.1.mlp.up_proj.weight is not supported"));
+  const std::string name = "model.layers.1.mlp.up_proj.weight";
+  for (const DType dtype : {DType::f64, DType::f8_e4m3, DType::f8_e5m2, DType::i64, DType::i32,
+                            DType::i8, DType::u8, DType::boolean}) {
+    std::vector<OwnedTensor> tensors = tiny_tensors("llama");
+    named(tensors, name) = zeros(name, dtype, {24, 16});
+    const std::string error = error_with(kvbench::test::tiny_config("llama"), tensors);
+    CHECK(contains(error, fmt::format("dtype {} of {} is not supported; expected F32, F16 or BF16",
+                                      kvbench::dtype_name(dtype), name)));
+  }
 }
 
 TEST_CASE("tensors that nothing uses are refused, saved buffers are not") {
