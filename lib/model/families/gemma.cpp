@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/error.hpp"
+#include "core/printable.hpp"
 #include "model/families/family_keys.hpp"
 #include "model/families/rope_keys.hpp"
 
@@ -12,15 +13,20 @@ namespace {
 
 constexpr std::array<std::string_view, 1> kArchitectures{"GemmaForCausalLM"};
 
-// The published files name the exact GELU under an older key, which the models were not trained
-// with: without "hidden_activation" it is the one by tanh.
-void note_legacy_activation(const JsonReader& keys, ModelConfig& config) {
+// Published files name the exact GELU under an older key, which the models were not trained with:
+// without "hidden_activation" it is the one by tanh. Any other name there is another model.
+void check_legacy_activation(const JsonReader& keys, ModelConfig& config) {
   const auto legacy = keys.optional_string("hidden_act");
   if (!legacy || *legacy == "gelu_pytorch_tanh") return;
   if (keys.presence("hidden_activation") == Presence::value) return;
+  if (*legacy != "gelu") {
+    keys.fail("hidden_act",
+              fmt::format("\"{}\" is not supported for this family; hidden_activation "
+                          "names its activation",
+                          printable(*legacy)));
+  }
   config.warnings.push_back(
-      fmt::format("{}: hidden_act is ignored; Gemma's activation is gelu_pytorch_tanh, unless "
-                  "hidden_activation names another",
+      fmt::format("{}: hidden_act is gelu; Gemma's activation is gelu_pytorch_tanh, which is used",
                   keys.where()));
 }
 
@@ -36,7 +42,7 @@ void read_config(const JsonReader& keys, ModelConfig& config) {
                     .stop_id = 1},
                    config);
   refuse_setting(keys, "mlp_bias");
-  note_legacy_activation(keys, config);
+  check_legacy_activation(keys, config);
   config.qkv_bias = keys.optional_bool("attention_bias").value_or(false);
   config.o_bias = config.qkv_bias;
   config.norm_weights_less_one = true;

@@ -78,7 +78,8 @@ TEST_CASE("Gemma 1: defaults, and the activation that its published files misnam
   const ModelConfig misnamed = resolve(with(config, {{"hidden_act", "gelu"}}));
   CHECK(misnamed.activation == Activation::gelu_tanh);
   REQUIRE(misnamed.warnings.size() == 1);
-  CHECK(contains(misnamed.warnings[0], "hidden_act is ignored"));
+  CHECK(contains(misnamed.warnings[0], "hidden_act is gelu; "));
+  CHECK(contains(error_of(with(config, {{"hidden_act", "silu"}})), "key hidden_act: \"silu\""));
   CHECK(resolve(with(config, {{"hidden_activation", "gelu"}})).activation == Activation::gelu);
   for (const json& change :
        {json{{"attn_logit_softcapping", 50.0}}, json{{"query_pre_attn_scalar", 256}},
