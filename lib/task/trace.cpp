@@ -7,6 +7,7 @@
 
 #include "backend/registry.hpp"
 #include "core/error.hpp"
+#include "engine/generate.hpp"
 #include "engine/session.hpp"
 #include "model/model.hpp"
 #include "policy/registry.hpp"
@@ -19,14 +20,6 @@ void check_finite(std::span<const double> nll) {
   for (std::size_t i = 0; i < nll.size(); ++i) {
     if (!std::isfinite(nll[i])) data_error("non-finite logits at token {}", i);
   }
-}
-
-// First of the largest; NaN is an error.
-std::int32_t argmax(std::span<const float> logits, std::int64_t token) {
-  for (const float logit : logits) {
-    if (std::isnan(logit)) data_error("non-finite logits at token {}", token);
-  }
-  return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 
 KeptPlaces kept_places(const Session& session, const ModelConfig& config) {
@@ -58,20 +51,12 @@ void feed(Session& session, const ModelConfig& config, const TraceRequest& reque
 
 void generate(Session& session, const ModelConfig& config, const TraceRequest& request,
               Trace& trace) {
-  std::vector<float> logits = trace.last_logits;
-  const auto& stops = config.stop_ids;
-  trace.finish = "length";
-  for (std::int64_t i = 0; i < request.greedy; ++i) {
-    const std::int32_t id = argmax(logits, session.tokens_fed());
-    if (!request.ignore_stop_ids && std::find(stops.begin(), stops.end(), id) != stops.end()) {
-      trace.finish = "stop";
-      return;
-    }
-    trace.generated.push_back(id);
-    if (i + 1 == request.greedy) return;
-    session.feed({&id, 1});
-    session.last_logits(logits);
-  }
+  GenerateOptions options;
+  options.max_new_tokens = request.greedy;
+  if (!request.ignore_stop_ids) options.stop_ids = config.stop_ids;
+  Generation generation = generate_greedy(session, options);
+  trace.generated = std::move(generation.ids);
+  trace.finish = generation.stopped ? "stop" : "length";
 }
 
 }  // namespace
@@ -92,7 +77,7 @@ Trace run_trace(const TraceRequest& request) {
   feed(session, model.config(), request, trace);
   trace.last_logits.resize(static_cast<std::size_t>(model.config().vocab_size));
   session.last_logits(trace.last_logits);
-  argmax(trace.last_logits, session.tokens_fed() - 1);
+  likeliest_id(trace.last_logits, session.tokens_fed() - 1);
   if (request.greedy > 0) generate(session, model.config(), request, trace);
 
   const KvCache& cache = session.cache();

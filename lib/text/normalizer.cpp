@@ -11,6 +11,7 @@
 #include "core/error.hpp"
 #include "text/json_component.hpp"
 #include "text/late_characters.hpp"
+#include "text/letters.hpp"
 #include "text/utf8.hpp"
 
 namespace kvbench {
@@ -109,23 +110,10 @@ class UnicodeForm : public NormalizerStep {
   unsigned options_;
 };
 
-// Character by character, without regard to the language or to a final sigma.
 class Lowercase : public NormalizerStep {
  public:
   std::string apply(std::string_view text, RegexScratch&) const override {
-    std::string out;
-    out.reserve(text.size());
-    while (!text.empty()) {
-      const Utf8Step step = utf8_step(text);
-      if (step.code_point == 0x130) {
-        out.append("i\xCC\x87");  // the only character whose lower case is two characters
-      } else {
-        const auto lower = utf8proc_tolower(static_cast<utf8proc_int32_t>(step.code_point));
-        append_utf8(static_cast<char32_t>(lower), out);
-      }
-      text.remove_prefix(step.byte_count);
-    }
-    return out;
+    return lower_case(text);
   }
 };
 
