@@ -19,7 +19,7 @@ class SentencePieceProcessor;
 
 namespace kvbench {
 
-class SentencePieceTokenizer : public Tokenizer {
+class SentencePieceTokenizer final : public Tokenizer {
  public:
   // Throws DataError when the library cannot read the file.
   SentencePieceTokenizer(const std::filesystem::path& path, const TokenizerConfig& config);

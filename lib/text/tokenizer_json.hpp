@@ -18,7 +18,7 @@
 
 namespace kvbench {
 
-class JsonTokenizer : public Tokenizer {
+class JsonTokenizer final : public Tokenizer {
  public:
   // `document` is the content of `file`. Throws DataError for what is malformed or unsupported.
   JsonTokenizer(const nlohmann::json& document, const std::string& file,

@@ -16,6 +16,7 @@ void read_config(const JsonReader& keys, ModelConfig& config) {
   if (keys.optional_bool("use_qk_norm").value_or(false)) config.qk_norm = QkNorm::each_head;
   read_rope(keys, 500000.0, config);
   config.rope.interleaved = true;
+  check_layer_types(keys, config);
 }
 
 }  // namespace

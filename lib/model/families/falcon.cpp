@@ -97,6 +97,7 @@ void read_config(const JsonReader& keys, ModelConfig& config) {
   } else {
     read_rope(keys, 10000.0, config);
   }
+  check_layer_types(keys, config);
 }
 
 }  // namespace

@@ -49,6 +49,7 @@ void read_config(const JsonReader& keys, ModelConfig& config) {
   config.norm_bias = true;
   config.gated_mlp = false;
   config.qkv_bias = config.o_bias = config.mlp_bias = true;
+  check_layer_types(keys, config);
 }
 
 }  // namespace

@@ -44,6 +44,7 @@ void read_config(const JsonReader& keys, ModelConfig& config) {
   config.mlp_bias = true;
   read_rope(keys, {.theta_key = "rotary_emb_base", .partial_key = "rotary_pct", .partial = 0.25},
             config);
+  check_layer_types(keys, config);
 }
 
 }  // namespace

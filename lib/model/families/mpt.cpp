@@ -81,6 +81,7 @@ void read_config(const JsonReader& keys, ModelConfig& config) {
     const nlohmann::json nothing = nlohmann::json::object();
     read_attention(JsonReader(nothing, keys.where(), JsonErrors::data), config);
   }
+  check_layer_types(keys, config);
 }
 
 }  // namespace

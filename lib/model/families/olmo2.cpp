@@ -27,6 +27,7 @@ void read_config(const JsonReader& keys, ModelConfig& config) {
   config.output_norms = true;
   config.qk_norm = QkNorm::whole;
   read_rope(keys, 10000.0, config);
+  check_layer_types(keys, config);
 }
 
 }  // namespace

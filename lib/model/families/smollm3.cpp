@@ -28,7 +28,9 @@ void read_unrotated(const JsonReader& keys, ModelConfig& config) {
 // Where use_sliding_window is set, the layers that do not rotate slide, unless "layer_types"
 // decides.
 void read_windows(const JsonReader& keys, ModelConfig& config) {
-  if (!keys.optional_bool("use_sliding_window").value_or(false)) return;
+  if (!keys.optional_bool("use_sliding_window").value_or(false)) {
+    return check_layer_types(keys, config);
+  }
   const auto window = read_sliding_window(keys, std::nullopt);
   read_sliding_pattern(keys, window, 1, config);
   if (keys.presence("layer_types") == Presence::value) return;

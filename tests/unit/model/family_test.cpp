@@ -68,6 +68,16 @@ TEST_CASE("settings of other families are refused by name, in every family") {
       {"mup_base_width", 256},
       {"use_qk_layernorm", true},
       {"moe_intermediate_size", 768},
+      {"attention_chunk_size", 8192},
+      {"attn_output_gate", true},
+      {"query_key_norm", true},
+      {"v_head_dim", 64},
+      {"qk_rope_head_dim", 32},
+      {"hidden_size_per_layer_input", 256},
+      {"activation_sparsity_pattern", {0.95}},
+      {"layernorm_1p", true},
+      {"mamba_d_state", 16},
+      {"layer_types", {"linear_attention"}},
       {"quantization_config", {{"quant_method", "awq"}}}};
   std::vector<json> configs;
   for (const char* name : {"phi3", "smollm3", "gemma2", "gemma3_text", "olmo2", "gpt2", "cohere2",
