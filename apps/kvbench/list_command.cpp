@@ -7,6 +7,7 @@
 #include "apps/kvbench/commands.hpp"
 #include "backend/registry.hpp"
 #include "dataset/registry.hpp"
+#include "metric/answer_metric.hpp"
 #include "model/family.hpp"
 #include "policy/describe.hpp"
 #include "policy/registry.hpp"
@@ -51,9 +52,13 @@ Json registries() {
   for (const FamilySpec& family : families()) {
     family_rows.push_back({{"name", family.model_type}, {"summary", family.summary}});
   }
-  return {{"policies", policy_rows()},          {"families", family_rows},
-          {"backends", named_rows(backends())}, {"data formats", named_rows(corpus_formats())},
-          {"tasks", named_rows(tasks())},       {"ppl protocols", named_rows(ppl_protocols())}};
+  return {{"policies", policy_rows()},
+          {"families", family_rows},
+          {"backends", named_rows(backends())},
+          {"data formats", named_rows(corpus_formats())},
+          {"tasks", named_rows(tasks())},
+          {"ppl protocols", named_rows(ppl_protocols())},
+          {"answer metrics", named_rows(answer_metrics())}};
 }
 
 // The table of model families in README.md.
