@@ -35,7 +35,9 @@ class PromptMaker {
       item.truncated = true;
       const auto half = static_cast<std::size_t>(request_.max_length / 2);
       const std::span<const std::int32_t> ids(item.ids);
-      const std::string head = tokenizer_.decode(ids.first(half), /*skip_special=*/true);
+      const std::size_t led = bos_ ? 1 : 0;  // may be an ordinary token, and is put first anew
+      const std::string head =
+          tokenizer_.decode(ids.subspan(led, half - led), /*skip_special=*/true);
       const std::string tail = tokenizer_.decode(ids.last(half), /*skip_special=*/true);
       question_bytes = std::min(question_bytes, tail.size());
       item.ids = encode(head + tail, sample.where);

@@ -66,6 +66,7 @@ std::optional<double> overall_error(const std::vector<DatasetScore>& groups) {
 
 double overall_score(const std::vector<DatasetScore>& groups) {
   std::vector<double> means;
+  means.reserve(groups.size());
   for (const DatasetScore& group : groups) means.push_back(group.mean_score());
   return mean(means);
 }
@@ -151,10 +152,10 @@ void add_qa_metrics(const QaMeasured& measured, std::optional<double> full_score
   const std::vector<DatasetScore> groups = by_dataset(measured.answers);
   const auto n = static_cast<std::int64_t>(measured.answers.size());
   const double score = overall_score(groups);
-  double kept = 0.0;
+  std::vector<double> kept;
   std::int64_t truncated = 0;
   for (const QaAnswer& answer : measured.answers) {
-    kept += answer.kept / static_cast<double>(n);
+    kept.push_back(answer.kept);
     truncated += answer.item->truncated ? 1 : 0;
   }
   std::int64_t prompt_tokens = 0;
@@ -167,7 +168,7 @@ void add_qa_metrics(const QaMeasured& measured, std::optional<double> full_score
       count_metric("samples_truncated", truncated, ""),
       real_metric("prompt_tokens_mean", static_cast<double>(prompt_tokens) / static_cast<double>(n),
                   "tokens"),
-      real_metric("kept_mean", kept, "entries"),
+      real_metric("kept_mean", mean(kept), "entries"),
       real_metric("prefill_tokens_per_s", rate(measured.prefill_tokens, measured.prefill_seconds),
                   "1/s"),
       real_metric("decode_tokens_per_s", rate(measured.decode_tokens, measured.decode_seconds),

@@ -91,6 +91,13 @@ TEST_CASE("qa prompts: a longer one loses its middle, in tokens, and is tokenize
       CHECK(cut->items[i].ids == whole->tokenizer->encode(text, {.add_bos = true}));
     }
   }
+  QaRequest named = request_for({"full"});
+  named.bos = "65";  // an ordinary token
+  named.max_length = 40;
+  const auto cut = read_qa_input(named);
+  CHECK(cut->bos == "65");
+  CHECK(cut->items[0].ids.front() == 65);
+  CHECK(cut->items[0].ids[1] == whole->items[0].ids[1]);
   QaRequest request = request_for({"full"});
   request.max_length = static_cast<std::int64_t>(whole->items[0].ids.size());
   CHECK_FALSE(read_qa_input(request)->items[0].truncated);
