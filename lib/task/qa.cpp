@@ -60,7 +60,7 @@ class QaRun {
   double tokenize_seconds_ = 0.0;
   std::unique_ptr<QaInput> input_;
   LoadedModel& loaded_;
-  std::optional<double> full_score_;
+  std::optional<QaBaseline> full_;
 };
 
 std::unique_ptr<QaInput> timed_input(const QaRequest& request, double& seconds) {
@@ -103,7 +103,8 @@ std::vector<RunRecord> QaRun::run() {
   for (const std::size_t i : order) {
     RunRecord record = describe_qa(request_, *input_, policies_[i], model(), *loaded_.backend);
     if (const IndexEntry* done = context_.find_done(record)) {
-      if (policies_[i].name == "full") full_score_ = number_in_row(*done, "score");
+      const auto score = number_in_row(*done, "score");
+      if (policies_[i].name == "full" && score) full_ = {*score, {}};
       continue;
     }
     run_policy(policies_[i], record);
@@ -135,8 +136,8 @@ void QaRun::run_policy(const ConfiguredPolicy& configured, RunRecord& record) {
     if (request_.kivi && measured.quantised_rows == 0) {
       record.warnings.emplace_back(kNothingQuantised);
     }
-    if (full) full_score_ = qa_score(measured.answers);
-    add_qa_metrics(measured, full_score_, record);
+    if (full) full_ = {qa_score(measured.answers), measured.answers};
+    add_qa_metrics(measured, full_, record);
   } catch (const Error& error) {
     mark_failed(record, error, "score");
   }

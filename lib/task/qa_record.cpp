@@ -115,6 +115,22 @@ Json dataset_names(const QaInput& input) {
   return names;
 }
 
+// With the error of paired differences: what is hard is hard for both.
+Metric difference_metric(const std::vector<QaAnswer>& answers, double score,
+                         const std::optional<QaBaseline>& full) {
+  if (!full) return missing_metric("score_minus_full", "%", "policy full was not run");
+  std::optional<double> error;
+  if (full->answers.size() == answers.size()) {
+    std::vector<QaAnswer> differences = answers;
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      differences[i].score -= full->answers[i].score;
+    }
+    error = overall_error(by_dataset(differences));
+  }
+  return sampled_metric("score_minus_full", score - full->score, "%",
+                        static_cast<std::int64_t>(answers.size()), error);
+}
+
 double rate(std::int64_t tokens, double seconds) {
   return seconds > 0.0 ? static_cast<double>(tokens) / seconds : 0.0;
 }
@@ -147,7 +163,7 @@ double qa_score(const std::vector<QaAnswer>& answers) {
   return overall_score(by_dataset(answers));
 }
 
-void add_qa_metrics(const QaMeasured& measured, std::optional<double> full_score,
+void add_qa_metrics(const QaMeasured& measured, const std::optional<QaBaseline>& full,
                     RunRecord& record) {
   const std::vector<DatasetScore> groups = by_dataset(measured.answers);
   const auto n = static_cast<std::int64_t>(measured.answers.size());
@@ -162,8 +178,7 @@ void add_qa_metrics(const QaMeasured& measured, std::optional<double> full_score
   for (const DatasetScore& group : groups) prompt_tokens += group.prompt_tokens;
   record.metrics = {
       sampled_metric("score", score, "%", n, overall_error(groups)),
-      full_score ? real_metric("score_minus_full", score - *full_score, "%")
-                 : missing_metric("score_minus_full", "%", "policy full was not run"),
+      difference_metric(measured.answers, score, full),
       count_metric("samples", n, ""),
       count_metric("samples_truncated", truncated, ""),
       real_metric("prompt_tokens_mean", static_cast<double>(prompt_tokens) / static_cast<double>(n),

@@ -44,11 +44,17 @@ RunRecord describe_qa(const QaRequest& request, const QaInput& input,
                       const ConfiguredPolicy& configured, const Model& model,
                       const Backend& backend);
 
+// What the answers of policy full scored on the same samples.
+struct QaBaseline {
+  double score = 0.0;             // percent
+  std::vector<QaAnswer> answers;  // empty where they come from an earlier run
+};
+
 // The mean over datasets of their mean scores, in percent.
 double qa_score(const std::vector<QaAnswer>& answers);
 
-// Metrics, timings and details. `full_score` is that of policy full on the same samples, if it ran.
-void add_qa_metrics(const QaMeasured& measured, std::optional<double> full_score,
+// Metrics, timings and details.
+void add_qa_metrics(const QaMeasured& measured, const std::optional<QaBaseline>& full,
                     RunRecord& record);
 
 }  // namespace kvbench

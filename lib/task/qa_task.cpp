@@ -66,7 +66,7 @@ TaskInfo qa_task() {
   static const std::array kColumns{
       ReportColumn{"policy", "", CellFormat::policy},
       ReportColumn{"score ± s.e.", "score", CellFormat::measured},
-      ReportColumn{"- full", "score_minus_full", CellFormat::real},
+      ReportColumn{"- full", "score_minus_full", CellFormat::measured},
       ReportColumn{"samples", "samples", CellFormat::count},
       ReportColumn{"prompt", "prompt_tokens_mean", CellFormat::count},
       ReportColumn{"kept", "kept_mean", CellFormat::count},

@@ -34,12 +34,13 @@ void check_samples(std::string_view text) {
 void check_prompts(std::string_view text) {
   try {
     kvbench::AnswerSample sample;
-    sample.input = "{input}";
-    sample.context = "{context}";
+    kvbench::AnswerSample other;
+    sample.input.assign(1, 'a');
+    other.input.assign(1, 'b');
     for (const auto& [name, dataset] : kvbench::parse_qa_prompts(text, "fuzz").datasets) {
-      const std::string before = dataset.prompt.before_context(sample);
-      require(dataset.prompt.input_before_context() == (before.find("{input}") != before.npos) ||
-              text.find("{{") != text.npos);
+      const bool differs =
+          dataset.prompt.before_context(sample) != dataset.prompt.before_context(other);
+      require(dataset.prompt.input_before_context() == differs);
       dataset.prompt.after_context(sample);
       require(dataset.metric != nullptr && dataset.max_new_tokens > 0);
     }

@@ -105,6 +105,35 @@ TEST_CASE("qa prompts: a longer one loses its middle, in tokens, and is tokenize
   CHECK_THROWS_AS(check_qa(request), ConfigError);
 }
 
+TEST_CASE("qa prompts: tokens before the question show nothing of it, whatever the tokenizer") {
+  for (const char* tokenizer : {"llama2_like_first", "qwen2_like", "falcon_like", "commandr_like",
+                                "sentencepiece_byte_fallback", "tekken_like"}) {
+    CAPTURE(std::string(tokenizer));
+    for (const std::int64_t max_length : {0, 90}) {
+      QaRequest request = request_for({"full"}, "");
+      request.model = std::string(KVBENCH_SOURCE_DIR) + "/tests/golden/tokenizers/" + tokenizer;
+      request.question_hidden = true;
+      request.max_length = max_length;
+      const auto input = read_qa_input(request);
+      REQUIRE(input->items.size() == 10);
+      for (const QaItem& item : input->items) {
+        const std::span<const std::int32_t> ids(item.ids);
+        const std::string all = input->tokenizer->decode(ids);
+        const std::string shown = input->tokenizer->decode(ids.first(item.question_begin));
+        const std::string question = item.dataset->prompt.after_context(*item.sample);
+        // Of a truncated prompt the question's own beginning may be gone.
+        const std::size_t hidden = all.size() - shown.size();
+        if (!item.truncated) {
+          CHECK(hidden >= question.size());
+          CHECK(hidden <= question.size() + 24);
+        }
+        CHECK(hidden > 0);
+        CHECK(item.question_begin > 0);
+      }
+    }
+  }
+}
+
 TEST_CASE("qa: greedy answers of full, as decoded by hand; every sample has its row") {
   const QaRequest request = request_for({"full"});
   const auto input = read_qa_input(request);
@@ -210,8 +239,26 @@ TEST_CASE("qa: policies evict; full runs first and is compared with") {
     CHECK(metric(records[i], "score_minus_full") ==
           doctest::Approx(metric(records[i], "score") - metric(records[1], "score")));
     CHECK(metric(records[i], "kv_bytes_peak") > 0);
+    CHECK_FALSE(find_metric(records[i], "score_minus_full")->standard_error.has_value());
   }
   CHECK(records[0].config_hash != records[2].config_hash);
+}
+
+TEST_CASE("qa: the difference to full has the error of paired samples") {
+  QaRequest request = request_for({"full", "sink4+60"});
+  request.datasets = {"narrativeqa"};
+  const auto records = run(request);
+  const json full = details(records[0])["samples"];
+  const json other = details(records[1])["samples"];
+  std::vector<double> differences;
+  for (std::size_t i = 0; i < 3; ++i) {
+    differences.push_back(other[i]["score"].get<double>() - full[i]["score"].get<double>());
+  }
+  const Metric* found = find_metric(records[1], "score_minus_full");
+  CHECK(*found->value == doctest::Approx(mean(differences)));
+  REQUIRE(found->standard_error.has_value());
+  CHECK(*found->standard_error == doctest::Approx(*standard_error(differences)));
+  CHECK(*find_metric(records[0], "score_minus_full")->standard_error == 0.0);
 }
 
 TEST_CASE("qa: a hidden question changes nothing for full, and what others keep") {
