@@ -43,8 +43,9 @@ TEST_CASE("templates: places that cannot be filled") {
 TEST_CASE("the prompts that come with the program: every dataset of the benchmark") {
   const QaPrompts prompts = read_qa_prompts("");
   CHECK(prompts.datasets.size() == 21);
-  for (const auto& [name, dataset] : prompts.datasets) {
-    CAPTURE(name);
+  for (const auto& entry : prompts.datasets) {
+    const QaDataset& dataset = entry.second;
+    CAPTURE(entry.first);
     CHECK_FALSE(dataset.prompt.input_before_context());
     CHECK(dataset.max_new_tokens >= 32);
     CHECK(dataset.max_new_tokens <= 512);
