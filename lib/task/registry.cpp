@@ -12,11 +12,13 @@ namespace kvbench {
 // Each is defined in the file of that name.
 TaskInfo ppl_task();
 TaskInfo qa_task();
+TaskInfo bench_task();
 
 std::span<const TaskInfo> tasks() {
   static const TaskInfo kTable[] = {
       ppl_task(),
       qa_task(),
+      bench_task(),
   };
   return kTable;
 }
