@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "backend/cpu/activation_kernels.hpp"
+#include "backend/cpu/attention_decode.hpp"
 #include "backend/cpu/matmul.hpp"
 #include "backend/cpu/rotation.hpp"
 #include "backend/cpu/tile_kernels.hpp"
@@ -233,11 +234,19 @@ void CpuBackend::move_rows(std::span<const RowMove> moves, std::size_t row_bytes
 }
 
 void CpuBackend::attention(const AttentionArgs& args) {
-  cpu_attention(args, attention_scratch_);
+  if (decodes(args)) {
+    cpu_attention_decode(args, attention_scratch_, decode_parts_);
+  } else {
+    cpu_attention(args, attention_scratch_);
+  }
 }
 
 void CpuBackend::attention_weights(const AttentionWeightsArgs& args) {
-  cpu_attention_weights(args, attention_scratch_, weights_tiles_);
+  if (decodes(args.attention)) {
+    cpu_attention_weights_decode(args, attention_scratch_);
+  } else {
+    cpu_attention_weights(args, attention_scratch_, weights_tiles_);
+  }
 }
 
 void CpuBackend::nll(const NllArgs& args) {

@@ -53,6 +53,7 @@ class CpuBackend final : public Backend {
   dnnl::stream stream_;
   std::vector<AttentionScratch> attention_scratch_;  // [threads]
   std::vector<WeightsTile> weights_tiles_;           // of the last attention_weights call
+  std::vector<float> decode_parts_;                  // see cpu_attention_decode
   std::vector<std::vector<float>> row_scratch_;      // [threads], one row each
   std::vector<float> logits_;                        // one block of rows x one block of vocabulary
 };
