@@ -116,6 +116,35 @@ TEST_CASE("attention: heads of different lengths, one query and many") {
   }
 }
 
+TEST_CASE("attention: one query over more entries than one part holds") {
+  std::uint64_t seed = 450;
+  for (const std::int64_t head_dim : {16, 64, 80, 256}) {
+    for (const std::int64_t group : {1, 3, 5, 8}) {
+      for (const std::int64_t stored : {0, 5, 511, 512, 1300}) {
+        const bool odd = (++seed % 2) == 1;
+        check({.head_dim = head_dim,
+               .group = group,
+               .n_tokens = 1,
+               .stored = stored,
+               .ragged = stored / 3,
+               .kv_dtype = odd ? DType::bf16 : DType::f32,
+               .gaps = stored > 0,
+               .off_by_one = odd,
+               .seed = seed});
+        check({.head_dim = head_dim,
+               .group = group,
+               .n_tokens = 1,
+               .stored = stored,
+               .by_slot = true,
+               .sinks = 4,
+               .recent = odd ? kUnlimited : 600,
+               .logit_cap = odd ? 5.0f : 0.0f,
+               .seed = seed});
+      }
+    }
+  }
+}
+
 TEST_CASE("attention: interleaved pairs, part of a head rotated, none rotated") {
   std::uint64_t seed = 500;
   for (const std::int64_t rotary_dim : {0, 4, 8, 16}) {
@@ -209,6 +238,17 @@ TEST_CASE("attention: a query that is not a number has no number for a result") 
   }
 }
 
+TEST_CASE("attention: one query that is not a number has no number for a result") {
+  AttentionCase c({.n_kv_heads = 1, .n_tokens = 1, .stored = 700});
+  AttentionArgs args = c.args();
+  std::vector<float> q(args.q, args.q + args.q_stride);
+  q[3] = NAN;
+  args.q = q.data();
+  CpuBackend backend(1);
+  backend.attention(args);
+  for (const float value : c.output()) CHECK(std::isnan(value));
+}
+
 void check_weights(const AttentionShape& shape, bool sum_tokens) {
   CAPTURE(describe(shape));
   CAPTURE(sum_tokens);
@@ -260,6 +300,9 @@ TEST_CASE("attention weights: rows and their sum over the tokens") {
         }
       }
     }
+    check_weights({.group = 3, .n_tokens = 1, .stored = 1300, .ragged = 400, .seed = 9},
+                  sum_tokens);
+    check_weights({.n_tokens = 1, .window = 40, .seed = 10}, sum_tokens);
     check_weights({.n_tokens = 20, .by_slot = true, .recent = 9, .seed = 1}, sum_tokens);
     check_weights({.n_tokens = 20, .window = 6, .seed = 2}, sum_tokens);
     check_weights({.group = 3, .n_tokens = 20, .logit_cap = 0.7f, .alibi = true, .seed = 3},
