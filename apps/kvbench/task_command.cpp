@@ -57,6 +57,7 @@ void run(TaskCommand& command) {
   };
   const std::vector<RunRecord> records = command.task->run(context);
   std::vector<nlohmann::ordered_json> rows;
+  rows.reserve(records.size());
   for (const RunRecord& record : records) rows.push_back(record_to_row(record));
   print_rows(command, rows);
   for (const RunRecord& record : records) {
