@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <memory>
 #include <optional>
 
@@ -49,7 +50,9 @@ class QaRun {
   void check_memory(const ConfiguredPolicy& configured) const;
   void run_policy(const ConfiguredPolicy& configured, RunRecord& record);
   void answer_all(const ConfiguredPolicy& configured, QaMeasured& measured);
+  QaAnswer answer_named(Session& session, const QaItem& item, QaMeasured& measured);
   QaAnswer answer(Session& session, const QaItem& item, QaMeasured& measured);
+  std::string text_of(const std::vector<std::int32_t>& ids) const;
   double kept_entries(const KvCache& cache) const;
   std::vector<std::int32_t> stop_ids(const QaDataset& dataset) const;
   const Model& model() const { return *loaded_.model; }
@@ -161,7 +164,7 @@ void QaRun::answer_all(const ConfiguredPolicy& configured, QaMeasured& measured)
   Progress progress(configured.text, "tok", total_prompt_tokens(*input_), context_.quiet);
   std::int64_t done = 0;
   for (const QaItem& item : input_->items) {
-    QaAnswer found = answer(session, item, measured);
+    QaAnswer found = answer_named(session, item, measured);
     found.score = best_score(*item.dataset->metric, item.dataset->scored_part(found.output),
                              item.sample->answers, item.sample->classes);
     measured.answers.push_back(std::move(found));
@@ -171,6 +174,15 @@ void QaRun::answer_all(const ConfiguredPolicy& configured, QaMeasured& measured)
     measured.kv_bytes_peak = std::max(measured.kv_bytes_peak, session.cache().peak_live_bytes());
     done += static_cast<std::int64_t>(item.ids.size());
     progress.update(done);
+  }
+}
+
+// What stops one sample names it.
+QaAnswer QaRun::answer_named(Session& session, const QaItem& item, QaMeasured& measured) {
+  try {
+    return answer(session, item, measured);
+  } catch (const Error& error) {
+    throw Error(error.exit_code(), fmt::format("{}: {}", item.sample->where, error.what()));
   }
 }
 
@@ -201,8 +213,18 @@ QaAnswer QaRun::answer(Session& session, const QaItem& item, QaMeasured& measure
   found.generated = static_cast<std::int64_t>(generation.ids.size());
   measured.decode_tokens += static_cast<std::int64_t>(question.size()) + found.generated;
   found.stopped = generation.stopped;
-  found.output = input_->tokenizer->decode(generation.ids, /*skip_special=*/true);
+  found.output = text_of(generation.ids);
   return found;
+}
+
+// A model may have more rows than its tokenizer has ids. Those stand for no text, and the reference
+// library leaves them out.
+std::string QaRun::text_of(const std::vector<std::int32_t>& ids) const {
+  const std::int32_t known = input_->tokenizer->vocab_size();
+  std::vector<std::int32_t> spelled;
+  std::copy_if(ids.begin(), ids.end(), std::back_inserter(spelled),
+               [&](std::int32_t id) { return id < known; });
+  return input_->tokenizer->decode(spelled, /*skip_special=*/true);
 }
 
 double QaRun::kept_entries(const KvCache& cache) const {
@@ -233,6 +255,7 @@ std::vector<std::int32_t> QaRun::stop_ids(const QaDataset& dataset) const {
 void check_qa(const QaRequest& request) {
   if (request.policies.empty()) config_error("no policy: give --policy at least once");
   make_policies(request.policies);
+  read_qa_prompts(request.prompts);
   if (request.max_length == 1) {
     config_error("--max-length: expected 0 (any length) or at least 2, found 1");
   }

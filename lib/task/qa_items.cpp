@@ -97,6 +97,15 @@ void check_answers(const AnswerSample& sample, const QaDataset& dataset) {
   }
 }
 
+// As in the benchmark such an answer is never right, which is worth knowing.
+bool is_no_class(const AnswerSample& sample) {
+  const auto& classes = sample.classes;
+  const auto is_class = [&](const std::string& answer) {
+    return std::find(classes.begin(), classes.end(), answer) != classes.end();
+  };
+  return !classes.empty() && std::none_of(sample.answers.begin(), sample.answers.end(), is_class);
+}
+
 void check_datasets(const QaRequest& request, const AnswerSet& data) {
   for (const std::string& name : request.datasets) {
     const bool found =
@@ -117,6 +126,7 @@ std::unique_ptr<QaInput> read_qa_input(const QaRequest& request) {
   if (request.bos == "auto") input->warnings = input->tokenizer->warnings();
   const PromptMaker maker(request, *input->tokenizer);
   std::map<std::string, std::int64_t> taken;
+  std::int64_t without_class = 0;
   for (const AnswerSample& sample : input->data.samples) {
     const auto& names = request.datasets;
     if (!names.empty() && std::find(names.begin(), names.end(), sample.dataset) == names.end()) {
@@ -132,7 +142,12 @@ std::unique_ptr<QaInput> read_qa_input(const QaRequest& request) {
           input->prompts.path, sample.dataset);
     }
     check_answers(sample, dataset);
+    without_class += is_no_class(sample) ? 1 : 0;
     input->items.push_back(maker.make(sample, dataset));
+  }
+  if (without_class > 0) {
+    input->warnings.push_back(fmt::format(
+        "{} samples have no answer among their all_classes: none is ever right", without_class));
   }
   input->bos = request.bos == "auto" ? "none" : request.bos;
   if (request.bos == "auto" && input->tokenizer->bos_id()) {

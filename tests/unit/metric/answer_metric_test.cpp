@@ -63,8 +63,6 @@ TEST_CASE("references that cannot be right are errors") {
   CHECK(test::contains(message("retrieval", {"7", "page 7"}), "page 7"));
   CHECK(test::contains(message("retrieval_zh", {"7", "Paragraph 7"}), "Paragraph 7"));
   CHECK(test::contains(message("classification", {"x", "x"}), "without classes"));
-  const std::vector<std::string> classes{"Place", "Number"};
-  CHECK(test::contains(message("classification", {"x", "Plac", classes}), "2 classes"));
 }
 
 }  // namespace

@@ -146,7 +146,8 @@ TEST_CASE("qa: greedy answers of full, as decoded by hand; every sample has its 
   const Model model = Model::load(model_directory(), *backend, DType::f32);
   const ConfiguredPolicy full = make_policy("full");
   Session session(model, *backend, *full.policy, {});
-  for (const std::size_t i : {0, 4}) {
+  std::size_t padding = 0;
+  for (const std::size_t i : {0, 1, 4}) {
     const QaItem& item = input->items[i];
     session.begin(static_cast<std::int64_t>(item.ids.size()) + item.dataset->max_new_tokens);
     session.feed(item.ids);
@@ -160,12 +161,14 @@ TEST_CASE("qa: greedy answers of full, as decoded by hand; every sample has its 
       answer.push_back(static_cast<std::int32_t>(best));
       session.feed({&answer.back(), 1});
     }
-    CHECK(rows[i]["output"] == input->tokenizer->decode(answer, true));
     CHECK(rows[i]["generated"] == answer.size());
+    padding += std::erase_if(answer, [](std::int32_t id) { return id >= 423; });
+    CHECK(rows[i]["output"] == input->tokenizer->decode(answer, true));
     CHECK(rows[i]["prompt_tokens"] == item.ids.size());
     CHECK(rows[i]["kept"] == static_cast<double>(item.ids.size()));
     CHECK(rows[i]["id"] == item.sample->id);
   }
+  CHECK(padding > 0);  // rows of the model that the tokenizer has no id for
 }
 
 // The outputs of one run, as the answers of the next.
@@ -297,13 +300,39 @@ TEST_CASE("qa: done runs are left out, and full's score is still compared with")
   CHECK(std::isfinite(metric(records[0], "score_minus_full")));
 }
 
-TEST_CASE("qa: nothing evicted is a warning, or an error when strict; too long is a warning") {
+TEST_CASE("qa: nothing evicted is a warning, or an error when strict") {
   QaRequest request = request_for({"window4096"});
   const RunRecord record = run(request)[0];
   CHECK(record.ok);
   CHECK(test::contains(record.warnings.back(), "evicted nothing"));
   request.strict = true;
   CHECK(run(request)[0].exit_code == 2);
+}
+
+TEST_CASE("qa: prompts beyond the model's positions, and answers that are no class, are warnings") {
+  const test::TempDir folder;
+  std::string words;
+  for (int i = 0; i < 4000; ++i) words += "wheel ";
+  const json row = {{"input", "?"},
+                    {"context", words},
+                    {"answers", {"Place"}},
+                    {"dataset", "trec"},
+                    {"all_classes", {"Person", "Number"}}};
+  QaRequest request = request_for({"full"});
+  request.data = folder.write("long.jsonl", row.dump()).string();
+  const RunRecord record = run(request)[0];
+  CHECK(metric(record, "score") == 0.0);
+  CHECK(test::contains(json(record.warnings).dump(), "1 samples have no answer among"));
+  CHECK(test::contains(json(record.warnings).dump(), "longer than the 4096 positions"));
+  request.max_length = 400;
+  CHECK_FALSE(test::contains(json(run(request)[0].warnings).dump(), "positions"));
+}
+
+TEST_CASE("qa: a policy that cannot take a prompt names the sample") {
+  const RunRecord record = run(request_for({"snapkv:keep=0.01,window=8"}))[0];
+  CHECK_FALSE(record.ok);
+  CHECK(record.exit_code == 2);
+  CHECK(test::contains(record.reason, "stories.jsonl, line 1: "));
 }
 
 TEST_CASE("qa: requests that cannot be right") {
