@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "backend/backend.hpp"
+#include "backend/cpu/tile_kernels.hpp"
 
 namespace kvbench {
 
@@ -16,11 +17,10 @@ inline void rotate_row(float* row, const RopeRows& rope, std::int64_t index,
   const std::int64_t half = shape.rotary_dim / 2;
   const float* cosine = rope.cosine + index * half;
   const float* sine = rope.sine + index * half;
-  const std::int64_t step = shape.interleaved ? 2 : 1;
-  const std::int64_t partner = shape.interleaved ? 1 : half;
+  if (!shape.interleaved) return tile::rotate_halves(row, cosine, sine, half);
   for (std::int64_t i = 0; i < half; ++i) {
-    float& low = row[i * step];
-    float& high = row[i * step + partner];
+    float& low = row[2 * i];
+    float& high = row[2 * i + 1];
     const float rotated = low * cosine[i] - high * sine[i];
     high = high * cosine[i] + low * sine[i];
     low = rotated;

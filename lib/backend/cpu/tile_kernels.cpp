@@ -218,6 +218,25 @@ void ScaleBy(const float* x, const float* weight, float factor, std::int64_t n, 
   for (; i < n; ++i) out[i] = x[i] * factor * weight[i];
 }
 
+void RotateHalves(float* row, const float* cosine, const float* sine, std::int64_t half) {
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(kF32));
+  float* upper = row + half;
+  std::int64_t i = 0;
+  for (; i + lanes <= half; i += lanes) {
+    const Vec c = hn::LoadU(kF32, cosine + i);
+    const Vec s = hn::LoadU(kF32, sine + i);
+    const Vec low = hn::LoadU(kF32, row + i);
+    const Vec high = hn::LoadU(kF32, upper + i);
+    hn::StoreU(hn::MulSub(low, c, hn::Mul(high, s)), kF32, row + i);
+    hn::StoreU(hn::MulAdd(high, c, hn::Mul(low, s)), kF32, upper + i);
+  }
+  for (; i < half; ++i) {
+    const float low = row[i];
+    row[i] = low * cosine[i] - upper[i] * sine[i];
+    upper[i] = upper[i] * cosine[i] + low * sine[i];
+  }
+}
+
 // ---- bf16 ----
 
 void Bf16ToFloats(const std::uint16_t* x, std::int64_t n, float* out) {
@@ -269,6 +288,7 @@ HWY_EXPORT(WeightsFromScores);
 HWY_EXPORT(FoldLogits);
 HWY_EXPORT(SumOfSquares);
 HWY_EXPORT(ScaleBy);
+HWY_EXPORT(RotateHalves);
 HWY_EXPORT(Bf16ToFloats);
 HWY_EXPORT(FloatsToBf16);
 HWY_EXPORT(InstructionSet);
@@ -295,6 +315,10 @@ float sum_of_squares(const float* x, std::int64_t n) {
 
 void scale_by(const float* x, const float* weight, float factor, std::int64_t n, float* out) {
   HWY_DYNAMIC_DISPATCH(ScaleBy)(x, weight, factor, n, out);
+}
+
+void rotate_halves(float* row, const float* cosine, const float* sine, std::int64_t half) {
+  HWY_DYNAMIC_DISPATCH(RotateHalves)(row, cosine, sine, half);
 }
 
 void bf16_to_floats(const std::uint16_t* x, std::int64_t n, float* out) {

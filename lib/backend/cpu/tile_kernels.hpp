@@ -67,6 +67,9 @@ float sum_of_squares(const float* x, std::int64_t n);
 // out = x * weight * factor, [n] each.
 void scale_by(const float* x, const float* weight, float factor, std::int64_t n, float* out);
 
+// Turns the pairs (row[i], row[half + i]) by the angles of cosine and sine, [half] each.
+void rotate_halves(float* row, const float* cosine, const float* sine, std::int64_t half);
+
 void bf16_to_floats(const std::uint16_t* x, std::int64_t n, float* out);
 void floats_to_bf16(const float* x, std::int64_t n, std::uint16_t* out);
 

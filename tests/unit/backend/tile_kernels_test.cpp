@@ -17,6 +17,27 @@ namespace {
 using test::random_floats;
 using test::under_every_instruction_set;
 
+TEST_CASE("rotation of halves") {
+  under_every_instruction_set([] {
+    Rng rng(7);
+    for (const std::int64_t half : {1, 4, 8, 15, 16, 32, 40}) {
+      auto row = random_floats(rng, 2 * half);
+      const auto cosine = random_floats(rng, half);
+      const auto sine = random_floats(rng, half);
+      std::vector<double> expected(row.begin(), row.end());
+      const std::size_t n = cosine.size();
+      for (std::size_t i = 0; i < n; ++i) {
+        const double low = row[i];
+        const double high = row[n + i];
+        expected[i] = low * cosine[i] - high * sine[i];
+        expected[n + i] = high * cosine[i] + low * sine[i];
+      }
+      tile::rotate_halves(row.data(), cosine.data(), sine.data(), half);
+      CHECK(test::largest_gap(row, expected) < 1e-6);
+    }
+  });
+}
+
 TEST_CASE("product: odd sizes, both strides of A, overwriting and adding") {
   under_every_instruction_set([] {
     Rng rng(1);
