@@ -13,7 +13,8 @@ void add_flag(CLI::App& command, Setting& setting, const std::string& name) {
       name, [&setting, name] { SettingSet::set(setting, "true", name); }, setting.help);
 }
 
-void add_value(CLI::App& command, Setting& setting, const std::string& name) {
+// `positional`: an argument without a name; one that repeats takes all words.
+void add_value(CLI::App& command, Setting& setting, const std::string& name, bool positional) {
   const CLI::callback_t callback = [&setting, name](const CLI::results_t& results) {
     try {
       for (const std::string& text : results) SettingSet::set(setting, text, name);
@@ -29,6 +30,7 @@ void add_value(CLI::App& command, Setting& setting, const std::string& name) {
   // Given twice is a fault, unless each is one value of several: which of the two was meant?
   if (setting.repeats) {
     option->take_all();
+    if (positional) option->expected(-1);
   } else {
     option->multi_option_policy(CLI::MultiOptionPolicy::Throw);
   }
@@ -46,11 +48,12 @@ std::string option_name(const std::string& setting_name) {
 
 void add_settings(CLI::App& command, SettingSet& settings, const std::string& positional) {
   for (Setting& setting : settings.all()) {
-    const std::string name = setting.name == positional ? positional : option_name(setting.name);
+    const bool is_positional = setting.name == positional;
+    const std::string name = is_positional ? positional : option_name(setting.name);
     if (setting.kind == SettingKind::flag) {
       add_flag(command, setting, name);
     } else {
-      add_value(command, setting, name);
+      add_value(command, setting, name, is_positional);
     }
   }
 }

@@ -12,7 +12,7 @@
 namespace kvbench {
 
 // One option for each setting: --max-tokens for max_tokens. A setting of the name `positional` is
-// an argument without a name. The settings must outlive the command.
+// an argument without a name, or arguments if it repeats. The settings must outlive the command.
 void add_settings(CLI::App& command, SettingSet& settings, const std::string& positional = "");
 
 // "--max-tokens" for max_tokens.

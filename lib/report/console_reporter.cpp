@@ -34,29 +34,6 @@ std::optional<double> number_of(const Json& row, const std::string& key) {
   return found->get<double>();
 }
 
-std::string format_cell(const ReportColumn& column, const Json& row) {
-  if (column.format == CellFormat::policy) return text_of(row, "policy");
-  if (column.format == CellFormat::text) return text_of(row, column.metric);
-  const auto value = number_of(row, column.metric);
-  if (!value) return "-";
-  switch (column.format) {
-    case CellFormat::measured: {
-      const auto error = number_of(row, error_bar_name(column.metric));
-      return plain_real(*value) + (error ? " ± " + plain_real(*error) : "");
-    }
-    case CellFormat::count:
-      return human_count(static_cast<std::int64_t>(*value));
-    case CellFormat::rate:
-      return human_rate(*value);
-    case CellFormat::bytes:
-      return human_bytes(*value);
-    case CellFormat::ratio:
-      return fmt::format("{:.1f} %", 100 * *value);
-    default:
-      return plain_real(*value);
-  }
-}
-
 // Columns on a terminal: code points, as "±" is two bytes.
 std::size_t width_of(const std::string& text) {
   return static_cast<std::size_t>(
@@ -93,6 +70,29 @@ void write_notes(std::ostream& out, std::span<const Json> rows) {
 }
 
 }  // namespace
+
+std::string format_cell(const ReportColumn& column, const Json& row) {
+  if (column.format == CellFormat::policy) return text_of(row, "policy");
+  if (column.format == CellFormat::text) return text_of(row, column.metric);
+  const auto value = number_of(row, column.metric);
+  if (!value) return "-";
+  switch (column.format) {
+    case CellFormat::measured: {
+      const auto error = number_of(row, error_bar_name(column.metric));
+      return plain_real(*value) + (error ? " ± " + plain_real(*error) : "");
+    }
+    case CellFormat::count:
+      return human_count(static_cast<std::int64_t>(*value));
+    case CellFormat::rate:
+      return human_rate(*value);
+    case CellFormat::bytes:
+      return human_bytes(*value);
+    case CellFormat::ratio:
+      return fmt::format("{:.1f} %", 100 * *value);
+    default:
+      return plain_real(*value);
+  }
+}
 
 void write_table(std::ostream& out, std::span<const ReportColumn> columns,
                  std::span<const Json> rows) {

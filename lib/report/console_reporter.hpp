@@ -33,6 +33,9 @@ struct ReportColumn {
 void write_table(std::ostream& out, std::span<const ReportColumn> columns,
                  std::span<const nlohmann::ordered_json> rows);
 
+// One cell of it.
+std::string format_cell(const ReportColumn& column, const nlohmann::ordered_json& row);
+
 std::string human_bytes(double bytes);
 std::string human_rate(double per_second);
 std::string human_count(std::int64_t count);

@@ -7,7 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "config/config_hash.hpp"
 #include "core/error.hpp"
+#include "io/json_file.hpp"
 
 namespace kvbench {
 namespace {
@@ -153,6 +155,7 @@ Json record_to_row(const RunRecord& record) {
   put("environment", environment_to_json(record.environment));
   put("started_at", record.started_at);
   put("config_hash", record.config_hash);
+  put("comparison_hash", comparison_hash(record.config_json));
   put("schema_version", record.schema_version);
   // Settings of the task (protocol, chunk, ...), unless a field above says the same already.
   const Json config = parse_object(record.config_json, "config");
@@ -165,6 +168,13 @@ Json record_to_row(const RunRecord& record) {
 std::string error_bar_name(std::string_view metric) {
   const bool of_mean = metric.ends_with("_mean");
   return std::string(of_mean ? metric.substr(0, metric.size() - 5) : metric) + "_stderr";
+}
+
+std::string comparison_hash(const std::string& config_json) {
+  nlohmann::json config = parse_json(config_json, "configuration", {.errors = JsonErrors::config});
+  if (!config.is_object()) config_error("configuration: no JSON object: {}", config_json);
+  config.erase("kvbench_version");
+  return config_hash(config);
 }
 
 std::string utc_now() {

@@ -83,11 +83,16 @@ const Metric* find_metric(const RunRecord& record, const std::string& name);
 nlohmann::ordered_json record_to_json(const RunRecord& record);
 
 // One flat object, as in index.jsonl and in --json arrays: each metric under its name (and
-// NAME_stderr), the scalar members of the configuration, and the fields above.
+// NAME_stderr) between "reason" and "model", then the fields above up to "schema_version", and last
+// the scalar members of the configuration.
 nlohmann::ordered_json record_to_row(const RunRecord& record);
 
 // The field with the error bar of a metric: NAME_stderr for NAME and for NAME_mean.
 std::string error_bar_name(std::string_view metric);
+
+// Of a configuration without kvbench_version: the same for runs of two versions that are to be
+// compared. ConfigError when it is no JSON object.
+std::string comparison_hash(const std::string& config_json);
 
 // Seconds resolution, e.g. "2024-05-01T12:00:00Z".
 std::string utc_now();

@@ -118,16 +118,19 @@ void RecordStore::write(const RunRecord& record) {
 }
 
 IndexContents RecordStore::read() const {
-  IndexContents contents;
   const std::filesystem::path path = folder_ / kIndexName;
-  if (!std::filesystem::exists(path)) return contents;
-  const std::string text = LockedLineFile(path).read_all();
+  if (!std::filesystem::exists(path)) return {};
+  return parse_index(LockedLineFile(path).read_all(), path.string());
+}
+
+IndexContents parse_index(std::string_view text, const std::string& path) {
+  IndexContents contents;
   const std::size_t open_line = open_line_start(text);
   std::size_t start = 0;
   for (int number = 1; start < text.size(); ++number) {
     const std::size_t end = std::min(text.find('\n', start), text.size());
-    const std::string_view line = std::string_view(text).substr(start, end - start);
-    const std::string where = fmt::format("{}, line {}", path.string(), number);
+    const std::string_view line = text.substr(start, end - start);
+    const std::string where = fmt::format("{}, line {}", path, number);
     const bool blank = line.find_first_not_of(" \t\r") == std::string_view::npos;
     if (start == open_line && !is_whole_json(line)) {
       contents.warnings.push_back(where + ": cut short; that run counts as not done");

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "report/record.hpp"
@@ -27,6 +28,10 @@ struct IndexContents {
   // The finished run of that configuration; null when there is none or it ended in an error.
   const IndexEntry* find_ok(const std::string& config_hash) const;
 };
+
+// The text of an index file; `path` starts every message. A last line that was cut short is a
+// warning; any other damaged line is a DataError with its number.
+IndexContents parse_index(std::string_view text, const std::string& path);
 
 class RecordStore {
  public:

@@ -1,0 +1,30 @@
+# Writes page_assets.cpp: the files of this folder, and the chart library, as C++ strings.
+# cmake -DOUTPUT=page_assets.cpp -DLIBRARY=chart.min.js -P embed.cmake
+
+# define(FUNCTION FILE...): a function that returns the files' texts, one after the other.
+function(define FUNCTION)
+  set(TEXT "")
+  foreach(FILE ${ARGN})
+    file(READ ${FILE} PART)
+    string(APPEND TEXT "${PART}")
+  endforeach()
+  string(FIND "${TEXT}" ")KVB_PAGE\"" END_MARK)
+  if(NOT END_MARK EQUAL -1)
+    message(FATAL_ERROR "${ARGN}: holds the mark that ends it")
+  endif()
+  string(TOLOWER "${TEXT}" LOWER)
+  string(FIND "${LOWER}" "</script" END_TAG)
+  if(NOT FUNCTION STREQUAL page_template AND NOT END_TAG EQUAL -1)
+    message(FATAL_ERROR "${ARGN}: would end the script element that it stands in")
+  endif()
+  file(APPEND ${OUTPUT}.new "std::string_view ${FUNCTION}() {\n  return R\"KVB_PAGE(${TEXT})KVB_PAGE\";\n}\n")
+endfunction()
+
+set(HERE ${CMAKE_CURRENT_LIST_DIR})
+file(WRITE ${OUTPUT}.new "// Written by lib/report/page/embed.cmake.\n#include \"report/page_assets.hpp\"\nnamespace kvbench {\n")
+define(page_template ${HERE}/report.html)
+define(page_style ${HERE}/report.css)
+define(page_script ${HERE}/theme.js ${HERE}/chart_parts.js ${HERE}/charts.js ${HERE}/heat_maps.js ${HERE}/report.js)
+define(page_chart_library ${LIBRARY})
+file(APPEND ${OUTPUT}.new "}  // namespace kvbench\n")
+file(RENAME ${OUTPUT}.new ${OUTPUT})
