@@ -44,6 +44,12 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
 }  // namespace
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view content) {
+  std::error_code failure;
+  const std::filesystem::file_status status = std::filesystem::status(path, failure);
+  // The rename would put a file in the place of a device such as /dev/null, for everyone.
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    config_error("{}: is a folder, a device or a pipe; expected a file", path.string());
+  }
   const std::filesystem::path temporary =
       folder_of(path) / fmt::format(".{}.{}.tmp", path.filename().string(), ::getpid());
   const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,

@@ -8,7 +8,8 @@
 namespace kvbench {
 
 // Replaces `path` by `content`: temporary file beside it, fsync, rename, fsync of the folder.
-// Throws DeviceError with the system's reason; `path` is then as it was.
+// Throws DeviceError with the system's reason, and ConfigError where `path` is there and no regular
+// file (nor a link to one); `path` is then as it was.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
 // A file of lines, open for appending, locked against other processes while this object lives.

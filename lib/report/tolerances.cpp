@@ -59,6 +59,7 @@ std::vector<Tolerance> default_tolerances(bool speed) {
   std::vector<Tolerance> tolerances = {
       {.metric = "ppl", .relative = 0.01, .worse = Worse::higher},
       {.metric = "accuracy", .absolute = 0.02, .worse = Worse::lower},
+      {.metric = "score", .absolute = 1.0, .worse = Worse::lower},  // of 100, question answering
       {.metric = "hit_rate", .absolute = 0.01, .worse = Worse::lower},
       {.metric = "mass_recall", .absolute = 0.01, .worse = Worse::lower},
       {.metric = "kv_bytes_peak", .relative = 0.01, .worse = Worse::higher},

@@ -8,6 +8,7 @@ const Charts = (() => {
     ppl: {metric: "ppl", name: "Perplexity", better: "lower", format: Parts.plain},
     hitrate: {metric: "hit_rate", name: "Hit rate", better: "higher", format: Parts.percent},
     needle: {metric: "accuracy", name: "Needle accuracy", better: "higher", format: Parts.percent},
+    qa: {metric: "score", name: "Question answering", unit: "score of 100", better: "higher", format: Parts.plain},
   };
   const COSTS = [
     {metric: "tokens_per_s", name: "Speed", unit: "tokens/s", better: "higher", format: Parts.rate},

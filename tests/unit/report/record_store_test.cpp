@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 #include <fmt/core.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -188,6 +189,18 @@ TEST_CASE("durable file: replaced whole, or left as it was") {
   write_file_atomically(path, "new");
   CHECK(content(path) == "new");
   CHECK_THROWS_AS(write_file_atomically(folder.path() / "none" / "f.json", "x"), DeviceError);
+}
+
+TEST_CASE("a pipe, a folder or a device is never replaced by a file") {
+  const test::TempDir folder;
+  const auto pipe = folder.path() / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), S_IRUSR | S_IWUSR) == 0);
+  std::filesystem::create_symlink(pipe, folder.path() / "link");
+  CHECK_THROWS_AS(write_file_atomically(pipe, "x"), ConfigError);
+  CHECK_THROWS_AS(write_file_atomically(folder.path() / "link", "x"), ConfigError);
+  CHECK_THROWS_AS(write_file_atomically(folder.path(), "x"), ConfigError);
+  CHECK(std::filesystem::is_fifo(pipe));
+  CHECK(std::filesystem::is_symlink(folder.path() / "link"));
 }
 
 }  // namespace
