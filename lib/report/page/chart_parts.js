@@ -44,8 +44,9 @@ const Parts = (() => {
     return marks;
   }
 
-  // Linear, or logarithmic where the values span more than a factor of three. `format`: of ticks.
+  // Shares from 0 to 1; else linear, or logarithmic where the values span more than a factor of three. `format`: of ticks.
   function value_axis(title, values, format = plain) {
+    if (format === percent) return axis(title, {type: "linear", min: 0, max: 1, ticks: {callback: (value) => format(value), maxTicksLimit: 6}});
     const positive = values.filter((value) => value > 0);
     const logarithmic = positive.length === values.length && Math.max(...values) > 3 * Math.min(...values);
     if (!logarithmic) {

@@ -21,10 +21,10 @@ const HeatMaps = (() => {
   // map: {rows, columns: labels, row_title, column_title, values[row][column]: number or null,
   // tip(row, column), written: whether numbers stand in the cells}
   function draw(map) {
-    const left = 46, top = 6, bottom = 34;
+    const left = 54, top = 6, bottom = 34;
     const cell_w = map.written ? 44 : Math.max(8, Math.min(22, 300 / map.columns.length));
     const cell_h = map.written ? 24 : Math.max(6, Math.min(14, 300 / map.rows.length));
-    const width = left + cell_w * map.columns.length + 8;
+    const width = Math.max(left + cell_w * map.columns.length + 8, left + 130);
     const height = top + cell_h * map.rows.length + bottom;
     const svg = node("svg", {width, height, viewBox: `0 0 ${width} ${height}`, role: "img"});
     map.rows.forEach((_, row) => map.columns.forEach((__, column) => {
@@ -49,7 +49,7 @@ const HeatMaps = (() => {
       if (column % column_step === 0) svg.append(node("text", {x: left + (column + 0.5) * cell_w, y: height - bottom + 13, "text-anchor": "middle"}, label));
     });
     const middle = top + cell_h * map.rows.length / 2;
-    svg.append(node("text", {x: left + cell_w * map.columns.length / 2, y: height - 4, "text-anchor": "middle"}, map.column_title),
+    svg.append(node("text", {x: left, y: height - 4}, map.column_title),
       node("text", {x: 0, y: 0, "text-anchor": "middle", transform: `translate(10 ${middle}) rotate(-90)`}, map.row_title));
     return svg;
   }
