@@ -68,6 +68,7 @@ void Session::begin(std::int64_t text_tokens) {
   text_tokens_ = text_tokens;
   tokens_fed_ = 0;
   decode_steps_ = 0;
+  decode_tokens_ = 0;
   held_tokens_ = 0;
   recompute_dropped_ = 0;
   ties_at_cut_ = 0;
@@ -147,6 +148,7 @@ void Session::run(std::span<const std::int32_t> ids, std::size_t unnamed,
   for (std::size_t done = 0; done < ids.size();) {
     const std::size_t n = advance(ids.subspan(done));
     tokens_fed_ += static_cast<std::int64_t>(n);
+    if (!in_prompt_) decode_tokens_ += static_cast<std::int64_t>(n);
     const std::size_t first = std::max(done, unnamed);
     const std::size_t end = std::min(done + n, unnamed + targets.size());
     if (first < end) {
@@ -306,6 +308,26 @@ std::vector<std::int32_t> Session::kept_positions(std::int64_t layer, std::int64
       traits_.recompute_length ? tokens_fed_ - static_cast<std::int64_t>(kept.size()) : 0;
   for (std::int32_t& position : kept) position += static_cast<std::int32_t>(shift);
   return kept;
+}
+
+bool Session::can_rewind() const {
+  const bool grows =
+      capacity_ == kUnlimited || (!traits_.kept && traits_.timing != EvictTiming::decode);
+  return grows && !traits_.recompute_length && !options_.kivi;
+}
+
+void Session::rewind(std::int64_t tokens) {
+  KVB_CHECK(can_rewind() && tokens >= 0 && tokens <= decode_tokens_,
+            "{} tokens to take back, of {} after the prompt", tokens, decode_tokens_);
+  for (std::int64_t layer = 0; layer < config_.n_layers; ++layer) {
+    for (std::int64_t kv_head = 0; kv_head < config_.n_kv_heads; ++kv_head) {
+      cache_.truncate(layer, kv_head, cache_.length(layer, kv_head) - tokens);
+    }
+  }
+  tokens_fed_ -= tokens;
+  decode_tokens_ -= tokens;
+  if (tokens > 0) held_tokens_ = 0;
+  saved_logits_.clear();
 }
 
 void Session::last_logits(std::span<float> logits) {

@@ -59,6 +59,13 @@ class Session final : private LayerHook {
             std::span<double> nll);
   void feed(std::span<const std::int32_t> ids) { feed(ids, {}, {}); }
 
+  // Whether tokens fed after the prompt can be taken back: they only ever added entries. So it is
+  // under `full` and under policies that act on prompts; not with quantised storage.
+  bool can_rewind() const;
+  // Takes back the last `tokens` tokens, which were fed after the prompt; what is fed next follows
+  // what stood before them. Precondition: can_rewind().
+  void rewind(std::int64_t tokens);
+
   // Logits after the last token fed. logits: [vocab_size].
   void last_logits(std::span<float> logits);
   std::int64_t vocab_size() const { return config_.vocab_size; }
@@ -113,6 +120,7 @@ class Session final : private LayerHook {
   std::int64_t text_tokens_ = 0;  // as announced to `begin`
   std::int64_t tokens_fed_ = 0;
   std::int64_t decode_steps_ = 0;       // since the prompt
+  std::int64_t decode_tokens_ = 0;      // since the prompt
   std::int64_t held_tokens_ = 0;        // tokens of the last forward
   std::int64_t recompute_dropped_ = 0;  // entries that slid out of a re-computed window
   std::int64_t ties_at_cut_ = 0;

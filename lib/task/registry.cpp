@@ -13,12 +13,14 @@ namespace kvbench {
 TaskInfo ppl_task();
 TaskInfo qa_task();
 TaskInfo bench_task();
+TaskInfo needle_task();
 
 std::span<const TaskInfo> tasks() {
   static const TaskInfo kTable[] = {
       ppl_task(),
       qa_task(),
       bench_task(),
+      needle_task(),
   };
   return kTable;
 }
