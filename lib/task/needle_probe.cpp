@@ -7,6 +7,7 @@
 
 #include "core/error.hpp"
 #include "core/stats.hpp"
+#include "engine/generate.hpp"
 
 namespace kvbench {
 namespace {
@@ -25,13 +26,6 @@ double negative_log_probability(std::span<const float> logits, std::int32_t id) 
   return std::log(total) + largest - static_cast<double>(logits[static_cast<std::size_t>(id)]);
 }
 
-// Of equal logits the lowest id.
-std::int32_t most_likely(std::span<const float> logits) {
-  const auto best = std::max_element(logits.begin(), logits.end());
-  if (!std::isfinite(*best)) data_error("the model's logits are not finite");
-  return static_cast<std::int32_t>(best - logits.begin());
-}
-
 }  // namespace
 
 NeedleProbe::NeedleProbe(const Model& model, Backend& backend, EvictionPolicy& policy,
@@ -39,8 +33,7 @@ NeedleProbe::NeedleProbe(const Model& model, Backend& backend, EvictionPolicy& p
     : model_(model),
       knows_future_(policy.traits().needs.replay.tokens == ReplayNeeds::Tokens::continuation),
       session_(model, backend, policy, options),
-      logits_(static_cast<std::size_t>(model.config().vocab_size)),
-      step_logits_(logits_.size()) {}
+      logits_(static_cast<std::size_t>(model.config().vocab_size)) {}
 
 ProbeResult NeedleProbe::ask(const ProbeQuestion& question) {
   KVB_CHECK(!question.question.empty() && !question.reply.empty(), "a question without ids");
@@ -106,21 +99,14 @@ void NeedleProbe::feed(std::span<const std::int32_t> ids, std::span<const std::i
 }
 
 void NeedleProbe::answer_greedily(const ProbeQuestion& question, ProbeResult& result) {
-  std::span<const float> logits(logits_);
-  for (std::int64_t i = 0; i < question.new_tokens; ++i) {
-    const std::int32_t id = most_likely(logits);
-    if (std::find(question.stop_ids.begin(), question.stop_ids.end(), id) !=
-        question.stop_ids.end()) {
-      result.stopped = true;
-      return;
-    }
-    result.ids.push_back(id);
-    if (i + 1 == question.new_tokens) return;
-    feed({&id, 1}, {}, {}, result);
-    ++fed_after_prompt_;
-    session_.last_logits(step_logits_);
-    logits = step_logits_;
-  }
+  const std::int64_t before = session_.tokens_fed();
+  Generation answer = generate_greedy(
+      session_, {.max_new_tokens = question.new_tokens, .stop_ids = question.stop_ids});
+  result.ids = std::move(answer.ids);
+  result.stopped = answer.stopped;
+  fed_after_prompt_ = session_.tokens_fed() - before;
+  fed_after_context_ += fed_after_prompt_;
+  result.tokens_fed += fed_after_prompt_;
 }
 
 void NeedleProbe::score_reply(const ProbeQuestion& question, ProbeResult& result) {

@@ -62,7 +62,6 @@ class NeedleProbe {
   std::int64_t fed_after_context_ = 0;
   std::int64_t fed_after_prompt_ = 0;  // of the answer
   std::vector<float> logits_;          // [vocab_size] after the prompt
-  std::vector<float> step_logits_;     // [vocab_size] after a token of the answer
 };
 
 }  // namespace kvbench
