@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Pass keys hidden in Emma, in prompts of 512 to 4096 tokens, under policies that keep 512 entries (or half
-# the prompt) per layer and KV head; bf16, the question visible, no chat template. Writes the table and the cells
+# Pass keys hidden in Emma, in prompts of 512 to 4096 tokens, under policies that keep 512 entries
+# per layer and KV head; bf16, the question visible, no chat template. Writes the index and the grids
 # that results/baselines/ holds. Usage: needle_grid.sh [FOLDER]
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -12,8 +12,7 @@ mkdir -p "$out"
   --data "$cache/books/janeausten/emma.txt" --dtype bf16 \
   --chat never --lengths 512,1024,2048,4096 --depths 0.1,0.5,0.9 \
   --policy full --policy window512 --policy sink4+508 --policy snapkv:capacity=512 \
-  --policy expected_attention:keep=0.5,epsilon=0.01 \
-  --out "$out" | tee "$out/table.txt"
+  --out "$out"
 python3 - "$out" "$cache" <<'PYTHON'
 # The grid of each policy: right answers over prompts, lengths down and depths across.
 import json, pathlib, sys
