@@ -64,6 +64,23 @@ KvCache::AppendTarget KvCache::append(std::int64_t layer,
   return {key_targets_, value_targets_};
 }
 
+void KvCache::append_from(KvCache& source, Backend& backend) {
+  KVB_CHECK(!shape_.kivi && !source.shape_.kivi && shape_.dtype == source.shape_.dtype,
+            "copying rows between caches of different storage");
+  const std::size_t row_bytes =
+      static_cast<std::size_t>(shape_.head_dim) * dtype_size(shape_.dtype);
+  for (std::int64_t layer = 0; layer < shape_.n_layers; ++layer) {
+    const auto rows = source.view(layer);
+    const AppendTarget target = append(layer, source.positions(layer, 0));
+    for (std::size_t kv_head = 0; kv_head < rows.size(); ++kv_head) {
+      KVB_CHECK(rows[kv_head].length == rows[0].length, "heads of different length");
+      const auto bytes = static_cast<std::size_t>(rows[kv_head].length) * row_bytes;
+      backend.copy_rows(target.keys[kv_head], rows[kv_head].keys, bytes);
+      backend.copy_rows(target.values[kv_head], rows[kv_head].values, bytes);
+    }
+  }
+}
+
 std::span<const KvHeadView> KvCache::view(std::int64_t layer) {
   for (std::int64_t kv_head = 0; kv_head < shape_.n_kv_heads; ++kv_head) {
     const Head& h = head(layer, kv_head);

@@ -51,6 +51,10 @@ class KvCache {
   };
   AppendTarget append(std::int64_t layer, std::span<const std::int32_t> positions);
 
+  // Appends copies of another cache's entries, which all of its heads have in common. Both have the
+  // same shape, and neither is quantised.
+  void append_from(KvCache& source, Backend& backend);
+
   // [n_kv_heads] views, valid until the layer changes.
   std::span<const KvHeadView> view(std::int64_t layer);
   std::span<const std::int32_t> positions(std::int64_t layer, std::int64_t kv_head) const;

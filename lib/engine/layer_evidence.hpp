@@ -28,6 +28,8 @@ class LayerEvidence final : public LayerView {
   void reset();
   // After a layer's attention: remembers what later selections need.
   void collect(const LayerState& state);
+  // What `source` has gathered, of which this one needs no more.
+  void adopt(const LayerEvidence& source);
   // The layer to show from now on. `state` is that of the step being processed.
   void show(const LayerState& state, std::int64_t tokens_seen, std::int64_t capacity);
   // The second pass, for policies that need one: between a layer's attention and the removal of

@@ -20,6 +20,7 @@ KvCacheShape cache_shape(const ModelConfig& config, const SessionOptions& option
 Session::Session(const Model& model, Backend& backend, EvictionPolicy& policy,
                  const SessionOptions& options)
     : config_(model.config()),
+      backend_(backend),
       policy_(policy),
       traits_(policy.traits()),
       options_(options),
@@ -28,7 +29,8 @@ Session::Session(const Model& model, Backend& backend, EvictionPolicy& policy,
       evidence_(model, backend, cache_, transformer_, traits_.needs),
       layer_capacity_(static_cast<std::size_t>(config_.n_layers), kUnlimited),
       learned_sinks_(model.sinks().count()),
-      keep_(static_cast<std::size_t>(config_.n_kv_heads)) {
+      keep_(static_cast<std::size_t>(config_.n_kv_heads)),
+      last_attention_(static_cast<std::size_t>(config_.n_layers)) {
   KVB_CHECK(!options.learned_sinks || learned_sinks_ > 0, "learned sinks that were not loaded");
   if (learned_sinks_ > 0 && traits_.sink_token) {
     config_error(
@@ -41,7 +43,6 @@ Session::Session(const Model& model, Backend& backend, EvictionPolicy& policy,
   if (!selects_after_prompt()) return;
   KVB_CHECK(traits_.timing == EvictTiming::prefill && traits_.positions == PositionMode::original,
             "selection after the prompt under another timing, or with renumbered positions");
-  last_attention_.resize(static_cast<std::size_t>(config_.n_layers));
 }
 
 bool Session::selects_after_prompt() const {
@@ -91,12 +92,7 @@ void Session::prefill(std::span<const std::int32_t> ids, std::span<const std::in
   const std::size_t given = ids.size();
   ids = after_sinks(ids);
   const auto prompt = static_cast<std::int64_t>(ids.size());
-  if (traits_.keep_share) {
-    const std::int64_t counted = std::max<std::int64_t>(0, prompt - traits_.keep_beside);
-    capacity_ =
-        traits_.keep_beside + std::max<std::int64_t>(1, share_of(*traits_.keep_share, counted));
-  }
-  share_capacity(traits_.timing == EvictTiming::prefill ? prompt : text_tokens_);
+  set_prompt_capacity(prompt);
   const bool selects = !traits_.kept && !traits_.recompute_length;
   const bool whole = selects && traits_.timing != EvictTiming::chunked;
   if (options_.kivi) {
@@ -114,6 +110,16 @@ void Session::prefill(std::span<const std::int32_t> ids, std::span<const std::in
     for (std::int64_t layer = 0; layer < config_.n_layers; ++layer) cache_.quantise(layer);
   }
   if (selects) cache_.shrink(std::max<std::int64_t>(0, text_tokens_ - tokens_fed_));
+}
+
+// What a prompt of this length leaves to keep.
+void Session::set_prompt_capacity(std::int64_t prompt_tokens) {
+  if (traits_.keep_share) {
+    const std::int64_t counted = std::max<std::int64_t>(0, prompt_tokens - traits_.keep_beside);
+    capacity_ =
+        traits_.keep_beside + std::max<std::int64_t>(1, share_of(*traits_.keep_share, counted));
+  }
+  share_capacity(traits_.timing == EvictTiming::prefill ? prompt_tokens : text_tokens_);
 }
 
 void Session::feed(std::span<const std::int32_t> ids, std::span<const std::int32_t> targets,
@@ -200,7 +206,7 @@ void Session::step(std::span<const std::int32_t> ids) {
   forward.ids = ids;
   forward.first_position = tokens_fed_;
   forward.positions = traits_.positions;
-  forward.want_log_sum_exp = traits_.needs.mass;
+  forward.want_log_sum_exp = traits_.needs.mass || observer_ != nullptr;
   if (traits_.kept) {
     // Room made before the forward: the step's own token is one of the `capacity` that it sees.
     const bool before = traits_.evict == EvictWhen::before && capacity_ < kUnlimited;
@@ -240,8 +246,9 @@ void Session::recompute_step(std::int32_t id) {
   }
 }
 
-void Session::after_attention(const LayerState& state, KvCache&) {
+void Session::after_attention(const LayerState& state, KvCache& cache) {
   if (traits_.recompute_length) return;
+  if (observer_ != nullptr && !replaying_) observer_->after_attention(state, cache);
   if (traits_.kept) {
     trim_layer(state.layer, capacity_);
   } else {
@@ -251,14 +258,15 @@ void Session::after_attention(const LayerState& state, KvCache&) {
 }
 
 void Session::look_and_select(const LayerState& state) {
-  if (selects_after_prompt()) {
+  if (in_prompt_ || replaying_) {
     last_attention_[static_cast<std::size_t>(state.layer)] = state.attention;
   }
   if (replaying_) {
     evidence_.replay().collect(state);
     return;
   }
-  evidence_.collect(state);
+  // Nothing is selected after a prompt's end, unless the policy acts during decoding.
+  if (in_prompt_ || traits_.timing == EvictTiming::decode) evidence_.collect(state);
   if (selecting_) select_layer(state, tokens_fed_ + state.attention.n_tokens);
 }
 

@@ -53,6 +53,21 @@ class Session final : private LayerHook {
   void prefill(std::span<const std::int32_t> ids, std::span<const std::int32_t> targets,
                std::span<double> nll, std::span<const std::int32_t> future = {});
 
+  // As `prefill`, without the forward: takes over the prompt that `source` has just been given,
+  // after a `begin` of the same length. `source` runs a TwinPolicy for which gathers_for() holds on
+  // the same model, backend and options, and stays as it is. What is kept, and everything later,
+  // are as after a prefill of this session's own.
+  void prefill_from(Session& source, std::span<const std::int32_t> ids,
+                    std::span<const std::int32_t> future = {});
+
+  // Forgets all but the first `tokens` tokens, after the last of which last_logits() gave `logits`.
+  // For sessions that keep everything.
+  void rewind(std::int64_t tokens, std::span<const float> logits);
+
+  // `observer` sees every layer's attention over tokens of the text from now on, with its
+  // log_sum_exp, before anything is evicted; null: nobody does. Not where a window is re-computed.
+  void observe(LayerHook* observer) { observer_ = observer; }
+
   // Continues the sequence with `ids`. nll[i] = -log p(targets[i]) after ids[0..i], for the first
   // targets.size() ids; nll has the same size.
   void feed(std::span<const std::int32_t> ids, std::span<const std::int32_t> targets,
@@ -73,6 +88,7 @@ class Session final : private LayerHook {
   const KvCache& cache() const { return cache_; }
   // Places in the sequence of the entries of one head, ascending.
   std::vector<std::int32_t> kept_positions(std::int64_t layer, std::int64_t kv_head) const;
+  // Learned sinks included.
   std::int64_t tokens_fed() const { return tokens_fed_; }
   // Entries dropped since `begin`, summed over layers and KV heads.
   std::int64_t evicted_entries() const { return cache_.evicted_entries() + recompute_dropped_; }
@@ -94,6 +110,7 @@ class Session final : private LayerHook {
   void keep_layer(std::int64_t layer, const KeepList& keep);
   std::int64_t budget(std::int64_t layer) const;
   bool selects_after_prompt() const;
+  void set_prompt_capacity(std::int64_t prompt_tokens);
   void replay(std::span<const std::int32_t> prompt, std::span<const std::int32_t> future);
   void replay_prompt(std::span<const std::int32_t> prompt);
   void replay_tokens(std::span<const std::int32_t> ids, std::int64_t first_position);
@@ -105,12 +122,14 @@ class Session final : private LayerHook {
   std::int64_t tokens_per_step() const;
 
   const ModelConfig& config_;
+  Backend& backend_;
   EvictionPolicy& policy_;
   PolicyTraits traits_;
   SessionOptions options_;
   KvCache cache_;
   Transformer transformer_;
   LayerEvidence evidence_;
+  LayerHook* observer_ = nullptr;
   std::int64_t capacity_ = kUnlimited;  // entries per KV head, once the prompt's length is known
   std::vector<std::int64_t> layer_capacity_;  // [n_layers], how the policy divides it
   bool in_prompt_ = false;
@@ -128,8 +147,9 @@ class Session final : private LayerHook {
   std::vector<std::int32_t> led_ids_;  // learned sinks and the first ids of a sequence
   std::vector<std::int32_t> tail_;     // the last tokens fed and some before, for re-computation
   KeepList keep_;                      // [n_kv_heads]
-  // For selections after the prompt: each layer's last attention, [n_layers], and the logits that
-  // a second pass would overwrite, [vocab_size] or empty.
+  // For selections after the prompt: each layer's last attention of prompt or second pass,
+  // [n_layers], and the logits of the prompt's last token where the transformer does not hold them,
+  // [vocab_size] or empty.
   std::vector<AttentionArgs> last_attention_;
   std::vector<float> saved_logits_;
 };

@@ -26,7 +26,7 @@ void Session::replay(std::span<const std::int32_t> prompt, std::span<const std::
         "continuation, or score one)");
   }
   std::vector<float> logits(static_cast<std::size_t>(config_.vocab_size));
-  transformer_.logits(held_tokens_ - 1, logits);
+  last_logits(logits);
   replaying_ = true;
   evidence_.replay().begin(n);
   if (tokens == ReplayNeeds::Tokens::prompt) {

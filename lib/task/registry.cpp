@@ -10,6 +10,8 @@
 namespace kvbench {
 
 // Each is defined in the file of that name.
+TaskInfo attention_task();
+TaskInfo hitrate_task();
 TaskInfo ppl_task();
 TaskInfo qa_task();
 TaskInfo bench_task();
@@ -18,6 +20,8 @@ TaskInfo needle_task();
 std::span<const TaskInfo> tasks() {
   static const TaskInfo kTable[] = {
       ppl_task(),
+      hitrate_task(),
+      attention_task(),
       qa_task(),
       bench_task(),
       needle_task(),

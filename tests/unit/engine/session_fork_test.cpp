@@ -1,0 +1,210 @@
+// Sessions that take another's prompt over are, from then on, what a prompt of their own would have
+// made of them: the same entries, the same losses, under every policy that allows it.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "backend/registry.hpp"
+#include "engine/session.hpp"
+#include "engine/twin_policy.hpp"
+#include "tests/support/random_model.hpp"
+#include "tests/support/small_policies.hpp"
+
+namespace kvbench {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+
+constexpr test::RandomModelShape kShape{.n_kv_heads = 2, .group = 3, .head_dim = 8, .hidden = 32};
+constexpr std::int64_t kPrompt = 70;
+constexpr std::int64_t kLater = 20;
+
+Backend& backend() {
+  static const std::unique_ptr<Backend> one_thread = make_backend("cpu", 1);
+  return *one_thread;
+}
+
+const Model& model() {
+  static const test::TempDir directory;
+  static const Model loaded = [] {
+    test::write_random_llama(directory, kShape, 5);
+    return Model::load(directory.path(), backend(), DType::f32);
+  }();
+  return loaded;
+}
+
+const Ids& ids() {
+  static const Ids made = [] {
+    Ids all;
+    Rng rng(3);
+    for (std::int64_t i = 0; i <= kPrompt + kLater; ++i) {
+      all.push_back(static_cast<std::int32_t>(rng.uniform() * 32));
+    }
+    return all;
+  }();
+  return made;
+}
+
+std::span<const std::int32_t> prompt() {
+  return std::span(ids()).first(kPrompt);
+}
+std::span<const std::int32_t> later() {
+  return std::span(ids()).subspan(kPrompt, kLater);
+}
+
+struct Outcome {
+  std::vector<std::vector<std::int32_t>> after_prompt, at_end;  // [layer * kv_heads + kv_head]
+  std::vector<float> logits;                                    // after the prompt
+  std::vector<double> nll;
+  std::int64_t evicted = 0;
+};
+
+std::vector<std::vector<std::int32_t>> kept(const Session& session) {
+  std::vector<std::vector<std::int32_t>> all;
+  for (std::int64_t layer = 0; layer < kShape.n_layers; ++layer) {
+    for (std::int64_t head = 0; head < kShape.n_kv_heads; ++head) {
+      all.push_back(session.kept_positions(layer, head));
+    }
+  }
+  return all;
+}
+
+Outcome finish(Session& session) {
+  Outcome outcome;
+  outcome.after_prompt = kept(session);
+  outcome.logits.resize(static_cast<std::size_t>(kShape.vocab));
+  session.last_logits(outcome.logits);
+  outcome.nll.resize(kLater);
+  session.feed(later(), std::span(ids()).subspan(kPrompt + 1, kLater), outcome.nll);
+  outcome.at_end = kept(session);
+  outcome.evicted = session.evicted_entries();
+  return outcome;
+}
+
+Outcome on_its_own(const ConfiguredPolicy& configured) {
+  Session session(model(), backend(), *configured.policy, {.chunk = 32, .seed = 9});
+  session.begin(kPrompt + kLater);
+  session.prefill(prompt(), {}, {}, later());
+  return finish(session);
+}
+
+double largest_gap(const Outcome& a, const Outcome& b) {
+  double largest = 0.0;
+  for (std::size_t i = 0; i < a.nll.size(); ++i) {
+    largest = std::fmax(largest, std::abs(a.nll[i] - b.nll[i]));
+  }
+  for (std::size_t i = 0; i < a.logits.size(); ++i) {
+    largest = std::fmax(largest, std::abs(a.logits[i] - b.logits[i]));
+  }
+  return largest;
+}
+
+TEST_CASE("a prompt taken over is as good as one of the session's own, for every policy") {
+  const test::SmallPolicies small(kShape);
+  TwinPolicy twin_policy;
+  std::vector<ConfiguredPolicy> shared;
+  for (const PolicyInfo& info : policies()) {
+    for (const std::int64_t budget : {12, 200}) {
+      auto made = small.make(info, budget);
+      if (made && twin_policy.add(made->policy->traits())) shared.push_back(std::move(*made));
+    }
+  }
+  for (const std::string text :
+       {"h2o:heavy=5,recent=7,timing=prefill", "tova:capacity=11,evict=before",
+        "snapkv:keep=0.3,window=4", "random:capacity=9,timing=decode,interval=3"}) {
+    shared.push_back(make_policy(text));
+    CHECK(twin_policy.add(shared.back().policy->traits()));
+  }
+  CHECK(shared.size() >= 20);
+  Session twin(model(), backend(), twin_policy, {.chunk = 32, .seed = 9});
+  twin.begin(kPrompt + kLater);
+  twin.prefill(prompt(), {}, {});
+  for (const ConfiguredPolicy& configured : shared) {
+    CAPTURE(test::full_text(configured));
+    CHECK(twin_policy.gathers_for(configured.policy->traits()));
+    const Outcome own = on_its_own(configured);
+    Session session(model(), backend(), *configured.policy, {.chunk = 32, .seed = 9});
+    session.begin(kPrompt + kLater);
+    session.prefill_from(twin, prompt(), later());
+    const Outcome taken = finish(session);
+    CHECK(taken.after_prompt == own.after_prompt);
+    CHECK(taken.at_end == own.at_end);
+    CHECK(taken.evicted == own.evicted);
+    CHECK(largest_gap(taken, own) < 1e-6);
+    CHECK(twin.evicted_entries() == 0);
+  }
+}
+
+TEST_CASE("a twin that went on and was taken back is what it was after its prompt") {
+  TwinPolicy twin_policy;
+  const ConfiguredPolicy configured = make_policy("h2o:heavy=6,recent=6");
+  twin_policy.add(configured.policy->traits());
+  Session twin(model(), backend(), twin_policy, {.chunk = 32});
+  twin.begin(kPrompt + kLater);
+  twin.prefill(prompt(), {}, {});
+  std::vector<float> logits(static_cast<std::size_t>(kShape.vocab));
+  twin.last_logits(logits);
+  const Outcome first = finish(twin);
+  CHECK(first.logits == logits);
+  twin.rewind(kPrompt, logits);
+  CHECK(twin.tokens_fed() == kPrompt);
+  const Outcome own = on_its_own(configured);
+  Session session(model(), backend(), *configured.policy, {.chunk = 32});
+  session.begin(kPrompt + kLater);
+  session.prefill_from(twin, prompt());
+  const Outcome taken = finish(session);
+  CHECK(taken.after_prompt == own.after_prompt);
+  CHECK(taken.at_end == own.at_end);
+  CHECK(largest_gap(taken, own) < 1e-6);
+  const Outcome again = finish(twin);
+  CHECK(again.nll == first.nll);
+  CHECK(again.logits == first.logits);
+}
+
+TEST_CASE("policies whose own eviction shapes the prompt cannot share it") {
+  for (const std::string text :
+       {"full", "sink4+8", "window12", "recompute9", "tova:capacity=9,timing=chunked",
+        "random:capacity=9,positions=cache_index"}) {
+    CAPTURE(text);
+    TwinPolicy twin;
+    CHECK_FALSE(twin.add(make_policy(text).policy->traits()));
+  }
+  TwinPolicy twin;
+  CHECK(twin.add(make_policy("snapkv:capacity=60,window=16").policy->traits()));
+  CHECK(twin.gathers_for(make_policy("tova:capacity=9").policy->traits()));
+  CHECK_FALSE(twin.gathers_for(make_policy("snapkv:capacity=60,window=32").policy->traits()));
+  CHECK_FALSE(twin.gathers_for(make_policy("h2o:heavy=6,recent=6").policy->traits()));
+}
+
+TEST_CASE(
+    "an observer sees every layer before anything is evicted, with the softmax denominators") {
+  class Counter final : public LayerHook {
+   public:
+    void after_attention(const LayerState& state, KvCache& cache) override {
+      ++layers;
+      longest = std::max(longest, cache.length(state.layer, 0));
+      denominators = denominators && state.attention.log_sum_exp != nullptr;
+    }
+    std::int64_t layers = 0;
+    std::int64_t longest = 0;
+    bool denominators = true;
+  };
+  const ConfiguredPolicy configured = make_policy("tova:capacity=9");
+  Session session(model(), backend(), *configured.policy, {.chunk = 32});
+  session.begin(kPrompt + kLater);
+  session.prefill(prompt(), {}, {});
+  Counter counter;
+  session.observe(&counter);
+  session.feed(later());
+  CHECK(counter.layers == kShape.n_layers * kLater);
+  CHECK(counter.longest == 10);
+  CHECK(counter.denominators);
+  session.observe(nullptr);
+  session.feed(later());
+  CHECK(counter.layers == kShape.n_layers * kLater);
+}
+
+}  // namespace
+}  // namespace kvbench
