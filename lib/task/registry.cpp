@@ -19,12 +19,7 @@ TaskInfo needle_task();
 
 std::span<const TaskInfo> tasks() {
   static const TaskInfo kTable[] = {
-      ppl_task(),
-      hitrate_task(),
-      attention_task(),
-      qa_task(),
-      bench_task(),
-      needle_task(),
+      ppl_task(), hitrate_task(), attention_task(), needle_task(), qa_task(), bench_task(),
   };
   return kTable;
 }
