@@ -10,7 +10,7 @@ program=${KVBENCH_PROGRAM:-$root/build/cpu-release/bin/kvbench}
 out=${1:-$root/results/baselines/hit-rate-emma}
 prompt=${2:-2048}
 steps=${3:-64}
-segments=${4:-4}
+segments=${4:-2}
 threads=${KVBENCH_THREADS:-0}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
