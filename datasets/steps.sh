@@ -12,7 +12,7 @@ BUILD_PACKAGES=(build-essential ccache cmake doctest-dev ninja-build pkg-config
   libcli11-dev libdnnl-dev libfmt-dev libhwy-dev libpcre2-dev libsentencepiece-dev libssl-dev
   libjs-chart.js libutf8proc-dev nlohmann-json3-dev
   ca-certificates python3 python3-venv)
-TEST_PACKAGES=(chromium clang-format clang-tidy fonts-dejavu-core)
+TEST_PACKAGES=(chromium clang-format clang-tidy fonts-dejavu-core munge slurm-wlm)
 
 CURRENT_STEP="start"
 

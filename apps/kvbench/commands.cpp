@@ -5,6 +5,7 @@ namespace kvbench {
 
 // Each is defined in the file of that name.
 void add_task_commands(CLI::App& app);  // one for each row of tasks()
+void add_sweep_command(CLI::App& app);
 void add_trace_command(CLI::App& app);
 void add_inspect_command(CLI::App& app);
 void add_tokenize_command(CLI::App& app);
@@ -14,8 +15,8 @@ void add_list_command(CLI::App& app);
 
 std::span<const AddCommand> commands() {
   static constexpr AddCommand kTable[] = {
-      add_task_commands,   add_trace_command,  add_inspect_command, add_tokenize_command,
-      add_compare_command, add_report_command, add_list_command,
+      add_task_commands,    add_sweep_command,   add_trace_command,  add_inspect_command,
+      add_tokenize_command, add_compare_command, add_report_command, add_list_command,
   };
   return kTable;
 }

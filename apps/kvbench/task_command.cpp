@@ -24,6 +24,7 @@ struct TaskCommand {
   std::unique_ptr<Task> task;
   SettingSet settings;
   std::string out;
+  bool resume = false;
   bool json = false;
   bool csv = false;
   bool quiet = false;
@@ -50,15 +51,26 @@ void run(TaskCommand& command) {
       fmt::print(stderr, "warning: {}\n", warning);
     }
   }
+  if (command.resume && !store) config_error("--resume goes on from the records in --out FOLDER");
   TaskContext context;
   context.quiet = command.quiet;
-  context.on_record = [&store](const RunRecord& record) {
+  std::vector<nlohmann::ordered_json> rows;
+  IndexContents done;
+  if (command.resume) {
+    done = store->read();
+    context.done = &done;
+    context.on_done = [&rows](const IndexEntry& entry) {
+      rows.push_back(nlohmann::ordered_json::parse(entry.row_json));
+    };
+  }
+  context.on_record = [&](const RunRecord& record) {
     if (store) store->write(record);
+    if (command.resume) rows.push_back(record_to_row(record));
   };
   const std::vector<RunRecord> records = command.task->run(context);
-  std::vector<nlohmann::ordered_json> rows;
-  rows.reserve(records.size());
-  for (const RunRecord& record : records) rows.push_back(record_to_row(record));
+  if (!command.resume) {  // else they stand among those that were found, as they ran
+    for (const RunRecord& record : records) rows.push_back(record_to_row(record));
+  }
   print_rows(command, rows);
   for (const RunRecord& record : records) {
     if (!record.ok) throw Error(record.exit_code, record.policy + ": " + record.reason);
@@ -68,10 +80,12 @@ void run(TaskCommand& command) {
 void add_task_command(CLI::App& app, const TaskInfo& info) {
   CLI::App* added = app.add_subcommand(std::string(info.name), std::string(info.summary));
   const auto command =
-      std::make_shared<TaskCommand>(TaskCommand{info, info.make(), {}, "", {}, {}, {}});
+      std::make_shared<TaskCommand>(TaskCommand{info, info.make(), {}, "", {}, {}, {}, {}});
   SettingSet& settings = command->settings;
   command->task->declare(settings);
   settings.text("out", command->out, "Folder for the records");
+  settings.flag("resume", command->resume,
+                "Leave out what is finished in --out; the table has both");
   settings.flag("json", command->json, "Print the records as a JSON array");
   settings.flag("csv", command->csv, "Print the records as CSV");
   settings.flag("quiet", command->quiet, "No progress line");

@@ -22,6 +22,13 @@ enum class SettingKind : std::uint8_t {
   reals      // "0.1,0.5", each within [min, max]
 };
 
+// What the text of a setting names: in a configuration file, paths are relative to that file.
+enum class PathKind : std::uint8_t {
+  none,
+  file,         // or a folder
+  file_or_name  // or the bare name of something else, such as a corpus manifest
+};
+
 struct Setting {
   std::string name;  // max_tokens: a key in JSON, --max-tokens on a command line
   SettingKind kind = SettingKind::text;
@@ -34,6 +41,10 @@ struct Setting {
   bool repeats = false;   // several values, each set in turn
   bool required = false;  // there is no default
   bool given = false;     // has been set
+  PathKind path = PathKind::none;
+  std::int64_t dry_run = 0;   // integers: a dry run takes at most this; 0: the value as it is
+  bool zero_is_all = false;   // integers: 0 stands for everything there is
+  bool open_choices = false;  // the choices depend on the build: a schema does not list them
   // Checks a value and stores it. ConfigError begins with `what`.
   std::function<void(std::string_view text, const std::string& what)> store;
 };

@@ -21,6 +21,7 @@ namespace kvbench {
 namespace {
 
 constexpr const char* kIndexName = "index.jsonl";
+constexpr const char* kWithdrawn = "withdrawn";
 
 bool is_whole_json(std::string_view line) {
   return nlohmann::json::accept(line);
@@ -48,22 +49,6 @@ std::string repair(LockedLineFile& index, const std::filesystem::path& path) {
       path.string(), text.size() - start);
 }
 
-IndexEntry parse_entry(std::string_view line, const std::string& where) {
-  const nlohmann::json row = parse_json(line, where);
-  const JsonReader reader(row, where, JsonErrors::data);
-  IndexEntry entry;
-  entry.config_hash = reader.require_string("config_hash");
-  const std::string status = reader.require_string("status");
-  if (status != "ok" && status != "error") {
-    reader.fail("status", fmt::format("\"{}\" is neither \"ok\" nor \"error\"", status));
-  }
-  entry.ok = status == "ok";
-  entry.policy = reader.require_string("policy");
-  if (reader.presence("reason") == Presence::value) entry.reason = reader.require_string("reason");
-  entry.row_json = line;
-  return entry;
-}
-
 // An ok line outlives later errors of the same configuration; else the later line counts.
 void merge(IndexContents& contents, IndexEntry entry) {
   const auto earlier =
@@ -79,6 +64,27 @@ void merge(IndexContents& contents, IndexEntry entry) {
                     entry.policy));
   }
   if (entry.ok || !earlier->ok) *earlier = std::move(entry);
+}
+
+void add_line(IndexContents& contents, std::string_view line, const std::string& where) {
+  const nlohmann::json row = parse_json(line, where);
+  const JsonReader reader(row, where, JsonErrors::data);
+  IndexEntry entry;
+  entry.config_hash = reader.require_string("config_hash");
+  const std::string status = reader.require_string("status");
+  if (status == kWithdrawn) {
+    std::erase_if(contents.entries,
+                  [&](const IndexEntry& other) { return other.config_hash == entry.config_hash; });
+    return;
+  }
+  if (status != "ok" && status != "error") {
+    reader.fail("status", fmt::format("\"{}\" is neither \"ok\" nor \"error\"", status));
+  }
+  entry.ok = status == "ok";
+  entry.policy = reader.require_string("policy");
+  if (reader.presence("reason") == Presence::value) entry.reason = reader.require_string("reason");
+  entry.row_json = line;
+  merge(contents, std::move(entry));
 }
 
 }  // namespace
@@ -109,12 +115,22 @@ void RecordStore::write(const RunRecord& record) {
   const std::string row = dump_json(record_to_row(record));
   write_file_atomically(folder_ / (record.config_hash + ".json"),
                         dump_json(record_to_json(record), 2) + "\n");
+  append_line(row);
+}
+
+void RecordStore::withdraw(const std::string& config_hash) {
+  append_line(dump_json({{"config_hash", config_hash}, {"status", kWithdrawn}}));
+  std::error_code failure;  // the line has said it already
+  std::filesystem::remove(folder_ / (config_hash + ".json"), failure);
+}
+
+void RecordStore::append_line(const std::string& line) {
   const std::filesystem::path path = folder_ / kIndexName;
   LockedLineFile index(path);
   // Another process may have been killed while it wrote.
   const std::string warning = repair(index, path);
   if (!warning.empty()) warnings_.push_back(warning);
-  index.append(row + "\n");
+  index.append(line + "\n");
 }
 
 IndexContents RecordStore::read() const {
@@ -135,7 +151,7 @@ IndexContents parse_index(std::string_view text, const std::string& path) {
     if (start == open_line && !is_whole_json(line)) {
       contents.warnings.push_back(where + ": cut short; that run counts as not done");
     } else if (!blank) {
-      merge(contents, parse_entry(line, where));
+      add_line(contents, line, where);
     }
     start = end + 1;
   }

@@ -41,13 +41,21 @@ class RecordStore {
   // Writes the record (temporary file, fsync, rename), then appends its index line (fsync).
   void write(const RunRecord& record);
 
+  // Takes back an error record that another configuration's success has made meaningless: a line
+  // says so, and readers leave out what was said before it under that hash.
+  void withdraw(const std::string& config_hash);
+
   // The index as it stands. Throws DataError, with the line number, for a damaged line.
   IndexContents read() const;
+
+  const std::filesystem::path& folder() const { return folder_; }
 
   // What the constructor repaired, for the user's eyes.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
+  void append_line(const std::string& line);
+
   std::filesystem::path folder_;
   std::vector<std::string> warnings_;
 };

@@ -14,6 +14,8 @@ namespace kvbench {
 namespace {
 
 constexpr std::int64_t kMaxTokens = INT64_C(1) << 40;
+constexpr std::int64_t kDryRunPrompt = 40;
+constexpr std::int64_t kDryRunScore = 4;
 
 class PplTask final : public Task {
  public:
@@ -45,10 +47,12 @@ void PplTask::declare(SettingSet& settings) {
   settings.integer("window", cut_.window, 0, kMaxTokens, "Tokens per window");
   settings.integer("stride", cut_.stride, 0, kMaxTokens,
                    "Tokens from one window to the next (0: a whole window)");
-  settings.integer("prompt", cut_.prompt, 0, kMaxTokens,
-                   "Protocol continue: tokens of each prompt");
-  settings.integer("score", cut_.score, 0, kMaxTokens,
-                   "Protocol continue: tokens scored after each prompt");
+  settings.integer("prompt", cut_.prompt, 0, kMaxTokens, "Protocol continue: tokens of each prompt")
+      .dry_run = kDryRunPrompt;
+  settings
+      .integer("score", cut_.score, 0, kMaxTokens,
+               "Protocol continue: tokens scored after each prompt")
+      .dry_run = kDryRunScore;
   settings.integer("prefix_id", prefix_id_, -1, std::numeric_limits<std::int32_t>::max(),
                    "Id before the text (rolling) or over each chunk's first id (llamacpp); -1: "
                    "none");

@@ -10,6 +10,7 @@ namespace kvbench {
 namespace {
 
 constexpr std::int64_t kMaxTokens = INT64_C(1) << 40;
+constexpr std::int64_t kDryRunLength = 256;
 
 class QaTask final : public Task {
  public:
@@ -31,17 +32,24 @@ class QaTask final : public Task {
 void QaTask::declare(SettingSet& settings) {
   run_.declare(settings);
   policies_.declare(settings);
+  Setting& data = settings.text(
+      "data", request_.data, "Questions: a .jsonl file in LongBench's format, or a folder of them");
+  data.required = true;
+  data.path = PathKind::file;
   settings
-      .text("data", request_.data,
-            "Questions: a .jsonl file in LongBench's format, or a folder of them")
-      .required = true;
-  settings.text("prompts", request_.prompts,
-                "Prompts, limits and metrics by dataset, in place of configs/qa_prompts.json");
+      .text("prompts", request_.prompts,
+            "Prompts, limits and metrics by dataset, in place of configs/qa_prompts.json")
+      .path = PathKind::file;
   settings.texts("dataset", request_.datasets, "NAME", "Only samples of this dataset");
-  settings.integer("samples", request_.samples, 0, kMaxTokens,
-                   "The first so many samples of each dataset (0: all)");
-  settings.integer("max_length", request_.max_length, 0, kMaxTokens,
-                   "Tokens of a prompt; longer ones lose their middle (0: any length)");
+  Setting& samples = settings.integer("samples", request_.samples, 0, kMaxTokens,
+                                      "The first so many samples of each dataset (0: all)");
+  samples.dry_run = 1;
+  samples.zero_is_all = true;
+  Setting& length =
+      settings.integer("max_length", request_.max_length, 0, kMaxTokens,
+                       "Tokens of a prompt; longer ones lose their middle (0: any length)");
+  length.dry_run = kDryRunLength;
+  length.zero_is_all = true;
   settings.choice("question", question_, {"visible", "hidden"},
                   "Whether the policy sees the question when it compresses the context");
   settings.text("bos", request_.bos,

@@ -16,7 +16,9 @@ constexpr std::int64_t kMaxChunk = 65536;
 }  // namespace
 
 void RunOptions::declare(SettingSet& settings) {
-  settings.text("model", model, "Hugging Face checkpoint directory").required = true;
+  Setting& checkpoint = settings.text("model", model, "Hugging Face checkpoint directory");
+  checkpoint.required = true;
+  checkpoint.path = PathKind::file;
   settings.choice("dtype", dtype, {"f32", "bf16"},
                   "Dtype of the matrix products; softmax, residual stream and loss are f32 or "
                   "better");
@@ -25,7 +27,7 @@ void RunOptions::declare(SettingSet& settings) {
                 "in kivi:bits=2,group=32,residual=128 (dtype=bf16: of the rows not quantised)");
   std::vector<std::string> names{"auto"};
   for (const BackendSpec& spec : backends()) names.emplace_back(spec.name);
-  settings.choice("backend", backend, std::move(names), "Where the model runs");
+  settings.choice("backend", backend, std::move(names), "Where the model runs").open_choices = true;
   settings.integer("threads", threads, 0, kMaxThreads,
                    "Threads (0: the CPUs that affinity and cgroup quota allow)");
   settings.integer("chunk", chunk, 1, kMaxChunk,
@@ -36,8 +38,10 @@ void RunOptions::declare(SettingSet& settings) {
   settings.text("sink_tensor", sink_tensor,
                 "Tensor [hidden] or [n, hidden] of the checkpoint with learned sinks, embeddings "
                 "that stand before every text");
-  settings.text("sink_file", sink_file,
-                "Safetensors file with that tensor, where it is not part of the checkpoint");
+  settings
+      .text("sink_file", sink_file,
+            "Safetensors file with that tensor, where it is not part of the checkpoint")
+      .path = PathKind::file;
 }
 
 RunSettings RunOptions::resolve() const {

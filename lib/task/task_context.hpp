@@ -28,6 +28,8 @@ class TaskContext {
   std::function<void(const RunRecord&)> on_record;
   // Runs that are done already, and are not run again; null: none.
   const IndexContents* done = nullptr;
+  // Told of each of these that a run asked for; may be empty.
+  std::function<void(const IndexEntry&)> on_done;
 
   // The model of these settings: the one loaded last, if it is the same. The reference holds until
   // the next call.
@@ -35,7 +37,9 @@ class TaskContext {
 
   // The finished run of that configuration, if there is one.
   const IndexEntry* find_done(const RunRecord& record) const {
-    return done == nullptr ? nullptr : done->find_ok(record.config_hash);
+    const IndexEntry* found = done == nullptr ? nullptr : done->find_ok(record.config_hash);
+    if (found != nullptr && on_done) on_done(*found);
+    return found;
   }
   void finish(const RunRecord& record) const {
     if (on_record) on_record(record);

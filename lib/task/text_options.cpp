@@ -9,14 +9,23 @@
 #include "io/mapped_file.hpp"
 
 namespace kvbench {
+namespace {
+
+constexpr std::int64_t kDryRunTokens = 48;
+
+}  // namespace
 
 void TextOptions::declare(SettingSet& settings) {
-  settings.text("data", data,
-                "Text: a file, a folder of .txt, a .jsonl, a manifest, or a manifest's name");
+  settings
+      .text("data", data,
+            "Text: a file, a folder of .txt, a .jsonl, a manifest, or a manifest's name")
+      .path = PathKind::file_or_name;
   settings.texts("ids", ids, "ID,ID,...", "Token ids in place of text, one list per document");
-  settings.text("ids_file", id_file, "One document of token ids from a file");
-  settings.integer("tokens", max_tokens, 0, INT64_C(1) << 40,
-                   "Use the first so many tokens (0: all)");
+  settings.text("ids_file", id_file, "One document of token ids from a file").path = PathKind::file;
+  Setting& tokens = settings.integer("tokens", max_tokens, 0, INT64_C(1) << 40,
+                                     "Use the first so many tokens (0: all)");
+  tokens.dry_run = kDryRunTokens;
+  tokens.zero_is_all = true;
   settings.text("bos", bos,
                 "First token of each document: none, auto (what the tokenizer adds) or an id");
   settings.choice("specials", specials, {"text", "parse"},
