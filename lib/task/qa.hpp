@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "report/record.hpp"
+#include "task/needle_frame.hpp"
 #include "task/run_settings.hpp"
 #include "task/task.hpp"
 #include "text/tokenizer.hpp"
@@ -22,6 +23,7 @@ struct QaRequest : RunSettings {
   std::int64_t max_length = 0;        // tokens of a prompt; longer ones lose their middle; 0: any
   bool question_hidden = false;       // from the policy: the context is compressed without it
   std::string bos = "auto";           // "none", "auto" (what the tokenizer adds), or an id
+  ChatUse chat = ChatUse::automatic;  // for the datasets whose prompts are meant for a chat
   SpecialTokens specials = SpecialTokens::parse;
   bool strict = false;  // a policy that evicted nothing is an error
 };

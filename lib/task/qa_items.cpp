@@ -1,5 +1,6 @@
 // Prompts as LongBench builds them: the whole text is tokenized; of a longer one the first and the
-// last half of `max_length` tokens are decoded, joined, and tokenized once more.
+// last half of `max_length` tokens are decoded, joined, and tokenized once more. A chat's frame
+// comes after that, and does not count.
 #include "task/qa_items.hpp"
 
 #include <algorithm>
@@ -15,8 +16,11 @@ namespace {
 
 class PromptMaker {
  public:
-  PromptMaker(const QaRequest& request, const Tokenizer& tokenizer)
-      : request_(request), tokenizer_(tokenizer) {
+  PromptMaker(const QaRequest& request, const Tokenizer& tokenizer, const NeedleFrame& frame)
+      : request_(request), tokenizer_(tokenizer), frame_(frame) {
+    if (frame.chat && request.specials == SpecialTokens::text) {
+      config_error("--specials text would spell out the chat template's tokens: give --chat never");
+    }
     if (request.bos == "none" || request.bos == "auto") return;
     bos_ = static_cast<std::int32_t>(parse_int(
         request.bos, 0, std::numeric_limits<std::int32_t>::max(), "--bos (none, auto or an id)"));
@@ -27,7 +31,7 @@ class PromptMaker {
     item.sample = &sample;
     item.dataset = &dataset;
     const std::string question = dataset.prompt.after_context(sample);
-    const std::string text = dataset.prompt.before_context(sample) + sample.context + question;
+    std::string text = dataset.prompt.before_context(sample) + sample.context + question;
     item.ids = encode(text, sample.where);
     item.whole_tokens = static_cast<std::int64_t>(item.ids.size());
     std::size_t question_bytes = question.size();
@@ -40,7 +44,12 @@ class PromptMaker {
           tokenizer_.decode(ids.subspan(led, half - led), /*skip_special=*/true);
       const std::string tail = tokenizer_.decode(ids.last(half), /*skip_special=*/true);
       question_bytes = std::min(question_bytes, tail.size());
-      item.ids = encode(head + tail, sample.where);
+      text = head + tail;
+      item.ids = encode(text, sample.where);
+    }
+    if (frame_.chat && dataset.chat) {
+      item.ids = encode(frame_.before + text + frame_.after, sample.where);
+      question_bytes += frame_.after.size();
     }
     if (item.ids.empty()) data_error("{}: the prompt has no token", sample.where);
     item.question_begin = last_tokens(item.ids, question_bytes);
@@ -85,6 +94,7 @@ class PromptMaker {
 
   const QaRequest& request_;
   const Tokenizer& tokenizer_;
+  const NeedleFrame& frame_;
   std::optional<std::int32_t> bos_;
 };
 
@@ -124,7 +134,8 @@ std::unique_ptr<QaInput> read_qa_input(const QaRequest& request) {
   check_datasets(request, input->data);
   input->tokenizer = Tokenizer::load(request.model);
   if (request.bos == "auto") input->warnings = input->tokenizer->warnings();
-  const PromptMaker maker(request, *input->tokenizer);
+  input->frame = needle_frame(request.model, request.chat);
+  const PromptMaker maker(request, *input->tokenizer, input->frame);
   std::map<std::string, std::int64_t> taken;
   std::int64_t without_class = 0;
   for (const AnswerSample& sample : input->data.samples) {

@@ -28,7 +28,8 @@ struct QaInput {
   AnswerSet data;
   QaPrompts prompts;
   std::unique_ptr<Tokenizer> tokenizer;
-  std::string bos;  // "none", or the id that came first
+  NeedleFrame frame;  // what stands around prompts that are a user's message
+  std::string bos;    // "none", or the id that came first
   std::vector<QaItem> items;
   std::vector<std::string> warnings;
 };

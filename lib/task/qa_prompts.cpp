@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::int64_t kMaxNewTokens = 1 << 20;
 
-const std::array<std::string, 5> kKeys{"prompt", "max_new_tokens", "metric", "first_line",
-                                       "stop_at_newline"};
+const std::array<std::string, 6> kKeys{"prompt",     "max_new_tokens",  "metric",
+                                       "first_line", "stop_at_newline", "chat"};
 
 const AnswerMetric& metric_of(const JsonReader& reader) {
   const std::string name = reader.require_string("metric");
@@ -37,7 +37,8 @@ QaDataset read_dataset(const JsonReader& reader, const std::string& what) {
           .max_new_tokens = reader.require_int("max_new_tokens", 1, kMaxNewTokens),
           .metric = &metric_of(reader),
           .first_line = reader.optional_bool("first_line").value_or(false),
-          .stop_at_newline = reader.optional_bool("stop_at_newline").value_or(false)};
+          .stop_at_newline = reader.optional_bool("stop_at_newline").value_or(false),
+          .chat = reader.optional_bool("chat").value_or(true)};
 }
 
 }  // namespace

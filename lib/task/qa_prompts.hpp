@@ -41,6 +41,7 @@ struct QaDataset {
   const AnswerMetric* metric;
   bool first_line = false;       // only the output's first line that is not empty is scored
   bool stop_at_newline = false;  // a line break ends the output, once it has begun
+  bool chat = true;              // the prompt is a user's message, where the model has a template
 
   std::string_view scored_part(std::string_view output) const;
 };

@@ -148,7 +148,9 @@ RunRecord describe_qa(const QaRequest& request, const QaInput& input,
                  {"max_length", request.max_length},
                  {"question", request.question_hidden ? "hidden" : "visible"},
                  {"bos", input.bos},
-                 {"specials", request.specials == SpecialTokens::parse ? "parse" : "text"}});
+                 {"specials", request.specials == SpecialTokens::parse ? "parse" : "text"},
+                 {"chat", input.frame.chat}});
+  if (input.frame.chat) config["chat_frame"] = {input.frame.before, input.frame.after};
   RunRecord record = start_record(config, request, configured, model, backend);
   record.data_name = input.data.name;
   record.data_path = input.data.path;

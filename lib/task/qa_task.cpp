@@ -27,6 +27,7 @@ class QaTask final : public Task {
   QaRequest request_;
   std::string question_ = "visible";
   std::string specials_ = "parse";
+  std::string chat_ = "auto";
 };
 
 void QaTask::declare(SettingSet& settings) {
@@ -52,6 +53,8 @@ void QaTask::declare(SettingSet& settings) {
   length.zero_is_all = true;
   settings.choice("question", question_, {"visible", "hidden"},
                   "Whether the policy sees the question when it compresses the context");
+  settings.choice("chat", chat_, {"auto", "never", "always"},
+                  "Put prompts that are meant for it into the checkpoint's chat template");
   settings.text("bos", request_.bos,
                 "First token of each prompt: none, auto (what the tokenizer adds) or an id");
   settings.choice("specials", specials_, {"text", "parse"},
@@ -65,6 +68,9 @@ QaRequest QaTask::resolve() const {
   request.strict = policies_.strict;
   request.question_hidden = question_ == "hidden";
   request.specials = specials_ == "parse" ? SpecialTokens::parse : SpecialTokens::text;
+  request.chat = chat_ == "always"  ? ChatUse::always
+                 : chat_ == "never" ? ChatUse::never
+                                    : ChatUse::automatic;
   return request;
 }
 

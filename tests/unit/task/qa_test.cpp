@@ -105,6 +105,48 @@ TEST_CASE("qa prompts: a longer one loses its middle, in tokens, and is tokenize
   CHECK_THROWS_AS(check_qa(request), ConfigError);
 }
 
+TEST_CASE("qa prompts: a chat's frame stands around prompts that are meant for it") {
+  const test::TempDir folder;
+  test::write_tiny_qa_model(folder);
+  folder.write("chat_template.jinja",
+               "{% for m in messages %}<|begin_of_text|>[{{ m.role }}] {{ m.content }}<|eot_id|>"
+               "{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}");
+  QaRequest request = request_for({"full"}, "");
+  request.model = folder.path().string();
+  const auto framed = read_qa_input(request);
+  request.chat = ChatUse::never;
+  const auto plain = read_qa_input(request);
+  CHECK(framed->frame.chat);
+  CHECK_FALSE(plain->frame.chat);
+  std::size_t chats = 0;
+  for (std::size_t i = 0; i < framed->items.size(); ++i) {
+    const QaItem& item = framed->items[i];
+    const std::string& name = item.sample->dataset;
+    if (name == "trec" || name == "samsum" || name == "lcc") {
+      CHECK(item.ids == plain->items[i].ids);
+      continue;
+    }
+    ++chats;
+    const std::string text = framed->tokenizer->decode(item.ids);
+    const std::string question = item.dataset->prompt.after_context(*item.sample);
+    CHECK(text.starts_with("<|begin_of_text|>[user] "));
+    CHECK(text.ends_with(question + "<|eot_id|>[assistant]"));
+    CHECK(item.ids[0] == 420);
+    CHECK(item.ids[1] != 420);
+    const std::span<const std::int32_t> ids(item.ids);
+    CHECK(framed->tokenizer->decode(ids.subspan(item.question_begin))
+              .ends_with(question + "<|eot_id|>[assistant]"));
+    CHECK(item.whole_tokens == plain->items[i].whole_tokens);
+  }
+  CHECK(chats == 6);
+  request.chat = ChatUse::automatic;
+  request.specials = SpecialTokens::text;
+  CHECK_THROWS_AS(read_qa_input(request), ConfigError);
+  request.model = model_directory();
+  request.chat = ChatUse::always;
+  CHECK_THROWS_AS(read_qa_input(request), ConfigError);
+}
+
 TEST_CASE("qa prompts: tokens before the question show nothing of it, whatever the tokenizer") {
   for (const char* tokenizer : {"llama2_like_first", "qwen2_like", "falcon_like", "commandr_like",
                                 "sentencepiece_byte_fallback", "tekken_like"}) {
