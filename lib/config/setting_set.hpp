@@ -42,7 +42,7 @@ struct Setting {
   bool required = false;  // there is no default
   bool given = false;     // has been set
   PathKind path = PathKind::none;
-  std::int64_t dry_run = 0;   // integers: a dry run takes at most this; 0: the value as it is
+  std::int64_t dry_run = 0;   // integers: a dry run takes at most this, of a list one; 0: as it is
   bool zero_is_all = false;   // integers: 0 stands for everything there is
   bool open_choices = false;  // the choices depend on the build: a schema does not list them
   // Checks a value and stores it. ConfigError begins with `what`.

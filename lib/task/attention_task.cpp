@@ -11,6 +11,7 @@ namespace kvbench {
 namespace {
 
 constexpr std::int64_t kMaxTokens = INT64_C(1) << 31;
+constexpr std::int64_t kDryRunPrompt = 128;
 
 class AttentionTask final : public Task {
  public:
@@ -32,7 +33,9 @@ class AttentionTask final : public Task {
 void AttentionTask::declare(SettingSet& settings) {
   run_.declare(settings);
   text_.declare(settings);
-  settings.integer("prompt", asked_.prompt, 2, kMaxTokens, "Tokens to run").required = true;
+  Setting& prompt = settings.integer("prompt", asked_.prompt, 2, kMaxTokens, "Tokens to run");
+  prompt.required = true;
+  prompt.dry_run = kDryRunPrompt;
   settings.integer("offset", asked_.offset, 0, kMaxTokens, "First token of the text to use");
   settings.integer("after", asked_.profile.after, 0, kMaxTokens,
                    "Queries behind this position count");

@@ -13,6 +13,7 @@ namespace kvbench {
 namespace {
 
 constexpr std::int64_t kMaxTokens = INT64_C(1) << 30;
+constexpr std::int64_t kDryRunDepth = 64;
 
 class BenchTask final : public Task {
  public:
@@ -34,12 +35,18 @@ class BenchTask final : public Task {
 void BenchTask::declare(SettingSet& settings) {
   run_.declare(settings);
   policies_.declare(settings);
-  settings.integers("depths", request_.depths, 1, kMaxTokens,
-                    "Prompt tokens; decoding is timed after each prompt. The headline numbers are "
-                    "those of the last one");
-  settings.integer("steps", request_.steps, 1, kMaxTokens, "Tokens decoded after each prompt");
-  settings.integer("repeats", request_.repeats, 1, 1000,
-                   "Counted repetitions; one more before them warms up");
+  settings
+      .integers(
+          "depths", request_.depths, 1, kMaxTokens,
+          "Prompt tokens; decoding is timed after each prompt. The headline numbers are those "
+          "of the last one")
+      .dry_run = kDryRunDepth;
+  settings.integer("steps", request_.steps, 1, kMaxTokens, "Tokens decoded after each prompt")
+      .dry_run = 2;
+  settings
+      .integer("repeats", request_.repeats, 1, 1000,
+               "Counted repetitions; one more before them warms up")
+      .dry_run = 1;
 }
 
 BenchRequest BenchTask::resolve() const {

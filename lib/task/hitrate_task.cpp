@@ -13,6 +13,7 @@ namespace kvbench {
 namespace {
 
 constexpr std::int64_t kMaxTokens = INT64_C(1) << 31;
+constexpr std::int64_t kDryRunPrompt = 64;
 
 class HitRateTask final : public Task {
  public:
@@ -39,15 +40,22 @@ void HitRateTask::declare(SettingSet& settings) {
   run_.declare(settings);
   policies_.declare(settings);
   text_.declare(settings);
-  settings.integer("prompt", asked_.prompt, 1, kMaxTokens, "Tokens of each prompt").required = true;
-  settings.integer("steps", asked_.steps, 1, kMaxTokens, "Tokens fed after each prompt").required =
-      true;
+  Setting& prompt =
+      settings.integer("prompt", asked_.prompt, 1, kMaxTokens, "Tokens of each prompt");
+  prompt.required = true;
+  prompt.dry_run = kDryRunPrompt;
+  Setting& steps =
+      settings.integer("steps", asked_.steps, 1, kMaxTokens, "Tokens fed after each prompt");
+  steps.required = true;
+  steps.dry_run = 2;
   settings.choice("source", source_, {"text", "greedy"},
                   "What is fed after the prompt: the text's own tokens, or the full cache's greedy "
                   "continuation");
   settings.integer("offset", asked_.offset, 0, kMaxTokens, "First token of a document to use");
-  settings.integer("segments", asked_.segments, 1, kMaxTokens,
-                   "Prompts, one behind the other in the text");
+  settings
+      .integer("segments", asked_.segments, 1, kMaxTokens,
+               "Prompts, one behind the other in the text")
+      .dry_run = 1;
   settings.reals("theta", asked_.counting.thetas, 0.0, 1.0,
                  "Attention above which a position counts; the first is the headline");
   settings.integer("top_k", asked_.counting.top_k, 1, kMaxTokens,
@@ -57,7 +65,8 @@ void HitRateTask::declare(SettingSet& settings) {
   settings.texts("question", asked_.questions, "TEXT",
                  "Asked after the same prompt; repeat it, to see how much of the kept sets they "
                  "have in common");
-  settings.text("questions_file", questions_file_, "File with one question per line");
+  settings.text("questions_file", questions_file_, "File with one question per line").path =
+      PathKind::file;
   settings.flag("no_nll", no_nll_,
                 "Do not score the steps under the policies: sink and window then need no pass of "
                 "their own");

@@ -13,6 +13,7 @@ namespace kvbench {
 namespace {
 
 constexpr std::int64_t kMaxTokens = INT64_C(1) << 40;
+constexpr std::int64_t kDryRunLength = 256;
 constexpr std::int64_t kMaxRepeats = 100000;
 
 class NeedleTask final : public Task {
@@ -52,14 +53,17 @@ void NeedleTask::declare(SettingSet& settings) {
 }
 
 void NeedleTask::declare_grid(SettingSet& settings) {
-  settings.integers("lengths", grid_.lengths, 1, kMaxTokens, "Tokens of the prompts, exactly");
+  settings.integers("lengths", grid_.lengths, 1, kMaxTokens, "Tokens of the prompts, exactly")
+      .dry_run = kDryRunLength;
   settings.choice("length_counts", length_counts_, {"prompt", "total"},
                   "What a length counts: the prompt, or the prompt and the answer's new_tokens");
   settings.reals("depths", grid_.depths, 0.0, 1.0, "Share of the haystack before the needle");
   settings.choice("boundary", boundary_, {"sentence", "token"},
                   "A needle stands before a sentence, or at the very token");
-  settings.integer("repeats", grid_.repeats, 1, kMaxRepeats,
-                   "Prompts for each length and depth, with their own haystack and needle");
+  settings
+      .integer("repeats", grid_.repeats, 1, kMaxRepeats,
+               "Prompts for each length and depth, with their own haystack and needle")
+      .dry_run = 1;
   settings.choice("question", question_, {"visible", "hidden"},
                   "The policy compresses context and question, or the context before the question "
                   "is there");
@@ -72,9 +76,10 @@ void NeedleTask::declare_grid(SettingSet& settings) {
 }
 
 void NeedleTask::declare_texts(SettingSet& settings) {
-  settings
-      .text("data", data_, "Haystack: a file, a folder of .txt, a .jsonl, a manifest, or its name")
-      .required = true;
+  Setting& data = settings.text(
+      "data", data_, "Haystack: a file, a folder of .txt, a .jsonl, a manifest, or its name");
+  data.required = true;
+  data.path = PathKind::file_or_name;
   settings.integer("tokens", max_tokens_, 0, kMaxTokens,
                    "Use the haystack's first so many tokens (0: all)");
   settings.choice("newline", newline_, {"keep", "lf"},

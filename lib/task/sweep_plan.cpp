@@ -85,9 +85,14 @@ std::string identity(const SweepCell& cell, const SettingSet& settings) {
 
 void limit_for_dry_run(SettingSet& settings, const SweepCell& cell) {
   for (Setting& setting : settings.all()) {
-    if (setting.kind != SettingKind::integer || setting.dry_run == 0) continue;
+    if (setting.dry_run == 0) continue;
     const SettingTexts* given = cell.find(setting.name);
-    const std::string& text = given == nullptr ? setting.fallback : given->front();
+    std::string text = given == nullptr ? setting.fallback : given->front();
+    const bool list = setting.kind == SettingKind::integers;
+    if (list) {
+      text.erase(std::min(text.find(','), text.size()));
+      setting.store(text, setting.name);
+    }
     const std::uint64_t value = parse_uint64(text, setting.name);
     const auto limit = static_cast<std::uint64_t>(setting.dry_run);
     if (value > limit || (value == 0 && setting.zero_is_all)) {

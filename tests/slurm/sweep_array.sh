@@ -101,10 +101,12 @@ for row in sorted(rows, key=lambda row: row["config_hash"]):
 EOF
 }
 
+# Long enough that a task still runs when its first record is seen.
+IDS="$(for _ in $(seq 100); do seq 1 30; done | paste -sd,)"
 cat >"$DIR/sweep.json" <<EOF
 {"task": "ppl", "threads": 1, "out": "out", "chunk": 1,
  "model": ["$ROOT/tests/golden/tiny/llama", "$ROOT/tests/golden/tiny/qwen3"],
- "ids": "$(seq -s, 1 28),$(seq -s, 1 29),$(seq -s, 1 30)",
+ "ids": "$IDS",
  "seed": {"from": 1, "to": 12, "step": 1},
  "policy": ["full", "sink1+7", "h2o:heavy=4,recent=4", "random:capacity=8"]}
 EOF
