@@ -44,8 +44,7 @@ double fastest(Backend& backend, Work&& work) {
 MachinePeaks measure_peaks(Backend& backend, DType compute) {
   const std::size_t element = dtype_size(compute);
   Buffer x = backend.allocate(static_cast<std::size_t>(kProductRows * kWidth) * element);
-  Buffer y =
-      backend.allocate(static_cast<std::size_t>(kProductRows * kWidth) * sizeof(float));
+  Buffer y = backend.allocate(static_cast<std::size_t>(kProductRows * kWidth) * sizeof(float));
   const auto multiply = [&](const LinearWeight& weight, std::int64_t n_rows) {
     backend.linear(weight,
                    {.x = x.as<void>(), .y = y.as<float>(), .n_rows = n_rows, .accumulate = false});
