@@ -14,6 +14,7 @@ std::string range_of(const PolicyOption& option) {
     for (const char c : option.choices) choices += c == '|' ? "\\|" : std::string(1, c);
     return choices;
   }
+  if (option.kind == OptionKind::path) return "a file";
   if (option.kind == OptionKind::text) {
     return option.choices.empty() ? "a name" : std::string(option.choices);
   }

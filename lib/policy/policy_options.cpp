@@ -35,6 +35,7 @@ void check_value(const PolicyOption& option, const std::string& value, const std
       }
       return;
     case OptionKind::text:
+    case OptionKind::path:
       return;
   }
 }

@@ -14,7 +14,7 @@
 
 namespace kvbench {
 
-enum class OptionKind : std::uint8_t { integer, real, choice, text };
+enum class OptionKind : std::uint8_t { integer, real, choice, text, path };
 
 struct PolicyOption {
   std::string_view key;
@@ -26,7 +26,6 @@ struct PolicyOption {
   std::string_view summary;  // with the unit
   // Defaults under presets of the key `variant`: "kvpress=64|paper-p=32".
   std::string_view by_variant = {};
-  bool is_path = false;  // text: names a file
 };
 
 // Options that every decode-time policy shares.

@@ -11,8 +11,8 @@ namespace {
 constexpr PolicyOption kOptions[] = {
     capacity_option(),
     keep_option(),
-    {"filters", OptionKind::text, "", 0, 0, "",
-     "path of a safetensors file with one tensor [n_layers, n_kv_heads, head_dim]", "", true},
+    {"filters", OptionKind::path, "", 0, 0, "",
+     "path of a safetensors file with one tensor [n_layers, n_kv_heads, head_dim]"},
     timing_option("prefill"),
     interval_option(),
     evict_option(),

@@ -92,7 +92,7 @@ void resolve_policies(std::vector<GroupedRun>& runs) {
     runs[i].series = runs[i].family;
     for (const auto& [key, value] : all[i]) {
       if (sets_the_budget(key) || values[{runs[i].family, key}].size() < 2) continue;
-      runs[i].series += " " + key + "=" + value;
+      runs[i].series.append(" ").append(key).append("=").append(value);
     }
     // A label says more than the policy where seeds or the storage differ.
     runs[i].series += runs[i].label.substr(runs[i].run->policy.size());

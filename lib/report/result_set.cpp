@@ -30,8 +30,7 @@ std::string read_file(const std::filesystem::path& path) {
 }
 
 std::filesystem::path index_of(const std::filesystem::path& path) {
-  const std::filesystem::path index =
-      std::filesystem::is_directory(path) ? path / "index.jsonl" : path;
+  std::filesystem::path index = std::filesystem::is_directory(path) ? path / "index.jsonl" : path;
   if (!std::filesystem::is_regular_file(index)) {
     config_error("{}: no results; expected a folder with an index.jsonl, or such a file",
                  printable(path.string()));

@@ -16,6 +16,7 @@
 #include "model/model_config.hpp"
 #include "report/progress.hpp"
 #include "task/policy_list.hpp"
+#include "task/policy_runs.hpp"
 #include "task/ppl_record.hpp"
 #include "task/run_record.hpp"
 
@@ -88,27 +89,18 @@ PplRun::PplRun(const PplRequest& request, TaskContext& context)
 }
 
 std::vector<RunRecord> PplRun::run() {
-  std::vector<std::size_t> order(policies_.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_partition(order.begin(), order.end(),
-                        [&](std::size_t i) { return policies_[i].name == "full"; });
-  std::vector<std::optional<RunRecord>> records(policies_.size());
-  for (const std::size_t i : order) {
-    RunRecord record =
-        describe_ppl(request_, protocol_, policies_[i], model(), source_, *loaded_.backend);
-    if (const IndexEntry* done = context_.find_done(record)) {
-      if (policies_[i].name == "full") full_ppl_ = number_in_row(*done, "ppl");
-      continue;
-    }
-    run_policy(policies_[i], record);
-    context_.finish(record);
-    records[i] = std::move(record);
-  }
-  std::vector<RunRecord> finished;
-  for (std::optional<RunRecord>& record : records) {
-    if (record) finished.push_back(std::move(*record));
-  }
-  return finished;
+  return run_full_first(policies_, context_,
+                        {.describe =
+                             [&](const ConfiguredPolicy& policy) {
+                               return describe_ppl(request_, protocol_, policy, model(), source_,
+                                                   *loaded_.backend);
+                             },
+                         .run = [&](const ConfiguredPolicy& policy,
+                                    RunRecord& record) { run_policy(policy, record); },
+                         .done =
+                             [&](const ConfiguredPolicy& policy, const IndexEntry& entry) {
+                               if (policy.name == "full") full_ppl_ = number_in_row(entry, "ppl");
+                             }});
 }
 
 std::int64_t PplRun::tokens_to_feed() const {

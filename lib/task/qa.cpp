@@ -15,6 +15,7 @@
 #include "report/environment.hpp"
 #include "report/progress.hpp"
 #include "task/policy_list.hpp"
+#include "task/policy_runs.hpp"
 #include "task/qa_record.hpp"
 #include "task/run_record.hpp"
 
@@ -98,27 +99,19 @@ void QaRun::check_lengths() {
 }
 
 std::vector<RunRecord> QaRun::run() {
-  std::vector<std::size_t> order(policies_.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_partition(order.begin(), order.end(),
-                        [&](std::size_t i) { return policies_[i].name == "full"; });
-  std::vector<std::optional<RunRecord>> records(policies_.size());
-  for (const std::size_t i : order) {
-    RunRecord record = describe_qa(request_, *input_, policies_[i], model(), *loaded_.backend);
-    if (const IndexEntry* done = context_.find_done(record)) {
-      const auto score = number_in_row(*done, "score");
-      if (policies_[i].name == "full" && score) full_ = {*score, {}};
-      continue;
-    }
-    run_policy(policies_[i], record);
-    context_.finish(record);
-    records[i] = std::move(record);
-  }
-  std::vector<RunRecord> finished;
-  for (std::optional<RunRecord>& record : records) {
-    if (record) finished.push_back(std::move(*record));
-  }
-  return finished;
+  return run_full_first(policies_, context_,
+                        {.describe =
+                             [&](const ConfiguredPolicy& policy) {
+                               return describe_qa(request_, *input_, policy, model(),
+                                                  *loaded_.backend);
+                             },
+                         .run = [&](const ConfiguredPolicy& policy,
+                                    RunRecord& record) { run_policy(policy, record); },
+                         .done =
+                             [&](const ConfiguredPolicy& policy, const IndexEntry& entry) {
+                               const auto score = number_in_row(entry, "score");
+                               if (policy.name == "full" && score) full_ = {*score, {}};
+                             }});
 }
 
 void QaRun::run_policy(const ConfiguredPolicy& configured, RunRecord& record) {

@@ -54,7 +54,7 @@ void resolve_policy_files(std::string& policy, const SweepPaths& paths) {
     const bool is_path =
         std::any_of(policies().begin(), policies().end(), [&name = key](const PolicyInfo& info) {
           return std::any_of(info.options.begin(), info.options.end(), [&](const auto& option) {
-            return option.is_path && option.key == name;
+            return option.kind == OptionKind::path && option.key == name;
           });
         });
     if (!is_path) continue;
@@ -231,6 +231,7 @@ std::vector<SweepGroup> part_of(const std::vector<SweepGroup>& groups, std::size
   }
   std::sort(mine.begin(), mine.end());  // models that follow each other are loaded once
   std::vector<SweepGroup> part;
+  part.reserve(mine.size());
   for (const std::size_t group : mine) part.push_back(groups[group]);
   return part;
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Pass keys hidden in Emma, in prompts of 512 to 4096 tokens, under policies that keep 512 entries
+# Pass keys hidden in Emma, in prompts of 512 to 6144 tokens, under policies that keep 512 entries
 # per layer and KV head; bf16, the question visible, no chat template. Writes the index and the grids
 # that results/baselines/ holds. Usage: needle_grid.sh [FOLDER]
 set -euo pipefail
@@ -10,8 +10,9 @@ kvbench=${KVBENCH:-$root/build/cpu-release/bin/kvbench}
 mkdir -p "$out"
 "$kvbench" needle --model "$cache/models/smollm2-135m-instruct" \
   --data "$cache/books/janeausten/emma.txt" --dtype bf16 \
-  --chat never --lengths 512,1024,2048,4096 --depths 0.1,0.5,0.9 \
+  --chat never --lengths 512,1024,2048,4096,6144 --depths 0.1,0.5,0.9 \
   --policy full --policy window512 --policy sink4+508 --policy snapkv:capacity=512 \
+  --policy expected_attention:capacity=512 \
   --out "$out"
 python3 - "$out" "$cache" <<'PYTHON'
 # The grid of each policy: right answers over prompts, lengths down and depths across.

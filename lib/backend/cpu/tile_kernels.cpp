@@ -218,6 +218,8 @@ void ScaleBy(const float* x, const float* weight, float factor, std::int64_t n, 
   for (; i < n; ++i) out[i] = x[i] * factor * weight[i];
 }
 
+// Products are rounded before they are added, as in published code: norms of keys that differ by
+// their positions alone then tie where they tie there.
 void RotateHalves(float* row, const float* cosine, const float* sine, std::int64_t half) {
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(kF32));
   float* upper = row + half;
@@ -227,8 +229,8 @@ void RotateHalves(float* row, const float* cosine, const float* sine, std::int64
     const Vec s = hn::LoadU(kF32, sine + i);
     const Vec low = hn::LoadU(kF32, row + i);
     const Vec high = hn::LoadU(kF32, upper + i);
-    hn::StoreU(hn::MulSub(low, c, hn::Mul(high, s)), kF32, row + i);
-    hn::StoreU(hn::MulAdd(high, c, hn::Mul(low, s)), kF32, upper + i);
+    hn::StoreU(hn::Sub(hn::Mul(low, c), hn::Mul(high, s)), kF32, row + i);
+    hn::StoreU(hn::Add(hn::Mul(high, c), hn::Mul(low, s)), kF32, upper + i);
   }
   for (; i < half; ++i) {
     const float low = row[i];

@@ -48,8 +48,9 @@ struct Fields {
 SweepConfig expand(const std::string& text) {
   static Fields first;
   static Fields second;
+  static std::uint64_t extra = 0;
   static const bool once = [] {
-    second.settings.seed("extra", *new std::uint64_t(0), "e");
+    second.settings.seed("extra", extra, "e");
     return true;
   }();
   CHECK(once);

@@ -194,10 +194,12 @@ TEST_CASE("compare: the error bar comes from the documents that both sides score
                                          Json{{"details", Json::parse(newer.details)}}, "nll_mean");
   REQUIRE(nll.has_value());
   CHECK(*nll == doctest::Approx(0.075));
-  const MetricComparison& ppl = ppl_of(compare({older}, {newer}));
+  const Comparison matched = compare({older}, {newer});
+  const MetricComparison& ppl = ppl_of(matched);
   CHECK(ppl.paired);
   CHECK(*ppl.error == doctest::Approx(0.075 * 0.5 * (std::exp(2.75) + std::exp(2.9))));
-  const MetricComparison& apart = ppl_of(compare({{.ppl = 20}}, {{.ppl = 23}}));
+  const Comparison unpaired = compare({{.ppl = 20}}, {{.ppl = 23}});
+  const MetricComparison& apart = ppl_of(unpaired);
   CHECK(!apart.paired);
   CHECK(*apart.error == doctest::Approx(0.3 * std::sqrt(2.0)));
 }

@@ -286,7 +286,8 @@ TEST_CASE("needle: the chat template stands around the prompt, and is asked for 
   const json config = json::parse(chat.config_json);
   CHECK(config["chat"] == true);
   CHECK(config["chat_frame"] == json{"<|eot_id|>user: ", "<|eot_id|>answer: "});
-  for (const json& row : json::parse(chat.details_json)["samples"]) {
+  const json details = json::parse(chat.details_json);
+  for (const json& row : details["samples"]) {
     CHECK(row["prompt_tokens"] == row["length"]);
   }
   request.chat = ChatUse::never;
