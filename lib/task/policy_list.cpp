@@ -36,6 +36,7 @@ std::vector<std::string> PolicyList::resolve() const {
 
 std::vector<ConfiguredPolicy> make_policies(const std::vector<std::string>& texts) {
   std::vector<ConfiguredPolicy> made;
+  made.reserve(texts.size());
   for (const std::string& text : texts) made.push_back(make_policy(text));
   return made;
 }
