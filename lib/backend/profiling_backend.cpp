@@ -1,7 +1,7 @@
 // Definitions of profiling_backend.hpp.
 #include "backend/profiling_backend.hpp"
 
-#include <chrono>
+#include "core/clock.hpp"
 
 namespace kvbench {
 namespace {
@@ -24,11 +24,11 @@ double stored_bytes(const AttentionArgs& args) {
 template <class Work>
 void ProfilingBackend::timed(Op op, Work&& work) {
   backend_.synchronize();
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   work();
   backend_.synchronize();
   OpProfile& entry = profile_[op];
-  entry.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  entry.seconds += seconds_since(start);
   ++entry.calls;
 }
 

@@ -2,11 +2,11 @@
 #include "task/attention.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "core/clock.hpp"
 #include "core/error.hpp"
 #include "core/stats.hpp"
 #include "engine/session.hpp"
@@ -22,7 +22,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using Ids = std::vector<std::int32_t>;
-using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kBootstrapBlock = 64;  // queries
 
@@ -177,12 +176,8 @@ RunRecord describe(const AttentionRequest& request, const ConfiguredPolicy& full
                    const Model& model, const TokenSource& source, const Backend& backend,
                    std::optional<std::int32_t> replaced_by) {
   Json config = run_config("attention", request, full, model);
-  config.update({{"data_sha256", source.sha256},
-                 {"max_tokens", request.tokens.max_tokens},
-                 {"bos", source.bos},
-                 {"specials", request.tokens.specials == SpecialTokens::parse ? "parse" : "text"},
-                 {"newline", newline_name(request.tokens.corpus.newline)},
-                 {"offset", request.offset},
+  add_text_config(request.tokens, source, config);
+  config.update({{"offset", request.offset},
                  {"prompt", request.prompt},
                  {"after", request.profile.after},
                  {"first", request.profile.first},
@@ -234,7 +229,7 @@ std::vector<RunRecord> run_attention(const AttentionRequest& request, TaskContex
   // The map is as large as the text allows.
   AttentionRequest sized = request;
   sized.profile.map = std::min(request.profile.map, request.prompt);
-  try {
+  run_guarded(record, "first4_mass", [&] {
     const AttentionProfile plain = profile_of(sized, loaded, full, ids, context.quiet);
     std::optional<AttentionProfile> replaced;
     if (replaced_by) {
@@ -242,11 +237,8 @@ std::vector<RunRecord> run_attention(const AttentionRequest& request, TaskContex
       replaced = profile_of(sized, loaded, full, ids, context.quiet);
     }
     add_results(plain, replaced ? &*replaced : nullptr, sized.profile.map, record);
-    const std::chrono::duration<double> seconds = Clock::now() - start;
-    record.timings = {{"load", loaded.load_seconds}, {"attention", seconds.count()}};
-  } catch (const Error& error) {
-    mark_failed(record, error, "first4_mass");
-  }
+    record.timings = {{"load", loaded.load_seconds}, {"attention", seconds_since(start)}};
+  });
   context.finish(record);
   return {std::move(record)};
 }

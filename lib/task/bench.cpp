@@ -2,12 +2,11 @@
 #include "task/bench.hpp"
 
 #include <algorithm>
-#include <chrono>
-#include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "backend/profiling_backend.hpp"
+#include "core/clock.hpp"
 #include "core/error.hpp"
 #include "core/rng.hpp"
 #include "core/stats.hpp"
@@ -21,12 +20,7 @@
 namespace kvbench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // All repetitions at one depth.
 struct DepthTimes {
@@ -115,7 +109,6 @@ BenchRun::BenchRun(const BenchRequest& request, TaskContext& context)
     : request_(request),
       context_(context),
       loaded_(context.load(request)),
-      peaks_(measure_peaks(*loaded_.backend, request.dtype)),
       ids_(random_ids(*std::ranges::max_element(request.depths) + request.steps,
                       loaded_.model->config().vocab_size, request.seed)),
       logits_(static_cast<std::size_t>(loaded_.model->config().vocab_size)) {
@@ -137,6 +130,8 @@ BenchRun::BenchRun(const BenchRequest& request, TaskContext& context)
 }
 
 std::vector<RunRecord> BenchRun::run() {
+  if (std::ranges::none_of(contenders_, &Contender::wanted)) return {};
+  peaks_ = measure_peaks(*loaded_.backend, request_.dtype);
   const auto rounds = request_.repeats + 1;
   Progress progress("bench", "round", rounds * static_cast<std::int64_t>(contenders_.size()),
                     context_.quiet);
@@ -167,15 +162,11 @@ std::vector<RunRecord> BenchRun::run() {
 }
 
 void BenchRun::repeat(Contender& contender, bool counted) {
-  try {
+  run_guarded(contender.record, "decode_tokens_per_s", [&] {
     reset_peak_rss();
     for (std::size_t i = 0; i < request_.depths.size(); ++i) time_depth(contender, i, counted);
     contender.peak_rss = std::max(contender.peak_rss, peak_rss_bytes());
-  } catch (const Error& error) {
-    mark_failed(contender.record, error, "decode_tokens_per_s");
-  } catch (const std::bad_alloc&) {
-    mark_failed(contender.record, DeviceError("out of memory"), "decode_tokens_per_s");
-  }
+  });
 }
 
 void BenchRun::time_depth(Contender& contender, std::size_t depth, bool counted) {

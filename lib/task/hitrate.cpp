@@ -3,11 +3,10 @@
 #include "task/hitrate.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
-#include <new>
 #include <optional>
 
+#include "core/clock.hpp"
 #include "core/error.hpp"
 #include "engine/generate.hpp"
 #include "engine/step_weights.hpp"
@@ -21,12 +20,6 @@
 
 namespace kvbench {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // One policy of the run, from its configuration to its record.
 struct HitEntry {
@@ -109,18 +102,12 @@ class HitRateRun {
   TwinPolicy twin_policy_;
 };
 
-TokenSource timed_tokens(const HitRateRequest& request, double& seconds) {
-  const auto start = Clock::now();
-  TokenSource source = read_tokens(request.tokens, request.model);
-  seconds = seconds_since(start);
-  return source;
-}
-
 HitRateRun::HitRateRun(const HitRateRequest& request, TaskContext& context)
     : request_(request),
       context_(context),
       policies_(make_policies(request.policies)),
-      source_(timed_tokens(request, shared_.tokenize_seconds)),
+      source_(timed(shared_.tokenize_seconds,
+                    [&] { return read_tokens(request.tokens, request.model); })),
       loaded_(context.load(request)),
       segments_(cut_segments(request, source_)) {
   shared_.load_seconds = loaded_.load_seconds;
@@ -131,16 +118,11 @@ template <class Work>
 void HitRateRun::guarded(HitEntry& entry, const Work& work) {
   if (entry.lane == nullptr) return;
   const auto start = Clock::now();
-  try {
-    work();
+  if (run_guarded(entry.record, "hit_rate", work)) {
     entry.measured->seconds += seconds_since(start);
-    return;
-  } catch (const Error& error) {
-    mark_failed(entry.record, error, "hit_rate");
-  } catch (const std::bad_alloc&) {
-    mark_failed(entry.record, DeviceError("out of memory"), "hit_rate");
+  } else {
+    entry.lane.reset();
   }
-  entry.lane.reset();
 }
 
 void HitRateRun::prepare_entries() {
@@ -152,13 +134,11 @@ void HitRateRun::prepare_entries() {
     if (context_.find_done(entry.record) != nullptr) continue;
     entry.measured =
         std::make_unique<HitMeasured>(config.n_layers, config.n_heads, request_.counting);
-    try {
+    run_guarded(entry.record, "hit_rate", [&] {
       entry.lane = std::make_unique<HitLane>(model(), *loaded_.backend, configured,
                                              request_.session_options(), request_.nll);
       entry.shared = twin_policy_.add(configured.policy->traits());
-    } catch (const Error& error) {
-      mark_failed(entry.record, error, "hit_rate");
-    }
+    });
     entries_.push_back(std::move(entry));
   }
 }
@@ -170,11 +150,7 @@ void HitRateRun::check_memory() const {
     longest = std::max(longest, std::ssize(segment.prompt) + request_.steps);
   }
   const std::int64_t needed = 2 * longest * model().config().kv_bytes_per_token(request_.kv_dtype);
-  const std::int64_t limit = usable_memory_bytes();
-  if (limit > 0 && needed > limit) {
-    device_error("two caches of {} tokens need {} bytes, and this process may use {}", longest,
-                 needed, limit);
-  }
+  check_fits(needed, fmt::format("two caches of {} tokens need", longest));
 }
 
 std::vector<RunRecord> HitRateRun::run() {
@@ -311,20 +287,21 @@ void check_hitrate(const HitRateRequest& request) {
 TaskEstimate estimate_hitrate(const HitRateRequest& request) {
   check_hitrate(request);
   const TokenSource source = read_tokens(request.tokens, request.model);
+  const std::vector<ConfiguredPolicy> policies = make_policies(request.policies);
+  const std::int64_t token_bytes =
+      read_model_config(request.model).kv_bytes_per_token(request.kv_dtype);
   TaskEstimate estimate;
   for (const HitSegment& segment : cut_segments(request, source)) {
     const std::int64_t length = std::ssize(segment.prompt) + request.steps;
     std::int64_t passes = 1;
-    for (const ConfiguredPolicy& configured : make_policies(request.policies)) {
+    for (const ConfiguredPolicy& configured : policies) {
       const PolicyTraits& traits = configured.policy->traits();
       const bool own = !TwinPolicy::can_share(traits) && traits.capacity < kUnlimited;
       passes += own && (request.nll || traits.timing == EvictTiming::chunked) ? 1 : 0;
       estimate.tokens += request.steps;
     }
     estimate.tokens += passes * length;
-    estimate.kv_bytes = std::max(
-        estimate.kv_bytes,
-        2 * length * read_model_config(request.model).kv_bytes_per_token(request.kv_dtype));
+    estimate.kv_bytes = std::max(estimate.kv_bytes, 2 * length * token_bytes);
   }
   return estimate;
 }

@@ -161,12 +161,8 @@ Json segments_json(const std::vector<HitSegment>& segments) {
 RunRecord describe_hitrate(const HitRateRequest& request, const ConfiguredPolicy& configured,
                            const Model& model, const TokenSource& source, const Backend& backend) {
   Json config = run_config("hitrate", request, configured, model);
-  config.update({{"data_sha256", source.sha256},
-                 {"max_tokens", request.tokens.max_tokens},
-                 {"bos", source.bos},
-                 {"specials", request.tokens.specials == SpecialTokens::parse ? "parse" : "text"},
-                 {"newline", newline_name(request.tokens.corpus.newline)},
-                 {"source", request.greedy ? "greedy" : "text"},
+  add_text_config(request.tokens, source, config);
+  config.update({{"source", request.greedy ? "greedy" : "text"},
                  {"prompt", request.prompt},
                  {"steps", request.steps},
                  {"offset", request.offset},

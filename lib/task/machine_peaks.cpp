@@ -2,14 +2,13 @@
 #include "task/machine_peaks.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <vector>
 
+#include "core/clock.hpp"
+
 namespace kvbench {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kWidth = 2048;
 constexpr std::int64_t kProductRows = 1024;
@@ -33,7 +32,7 @@ double fastest(Backend& backend, Work&& work) {
     const auto start = Clock::now();
     work();
     backend.synchronize();
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    const double seconds = seconds_since(start);
     if (i == 1 || (i > 1 && seconds < best)) best = seconds;
   }
   return best;

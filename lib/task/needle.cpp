@@ -2,11 +2,10 @@
 #include "task/needle.hpp"
 
 #include <algorithm>
-#include <chrono>
-#include <new>
 #include <optional>
 
 #include "cache/kivi_store.hpp"
+#include "core/clock.hpp"
 #include "core/error.hpp"
 #include "model/model_config.hpp"
 #include "report/progress.hpp"
@@ -18,12 +17,6 @@
 
 namespace kvbench {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // Text and tokenizer; the haystack's own documents never begin with a BOS.
 TokenSource read_haystack(const NeedleRequest& request) {
@@ -99,7 +92,7 @@ std::vector<RunRecord> NeedleRun::run() {
 }
 
 void NeedleRun::run_policy(const ConfiguredPolicy& configured, RunRecord& record) {
-  try {
+  run_guarded(record, "accuracy", [&] {
     NeedleProbe probe(model(), *loaded_.backend, *configured.policy, request_.session_options());
     NeedleMeasured measured;
     measured.load_seconds = loaded_.load_seconds;
@@ -120,11 +113,7 @@ void NeedleRun::run_policy(const ConfiguredPolicy& configured, RunRecord& record
     progress.finish();
     note_warnings(measured, configured, record);
     add_needle_metrics(measured, record);
-  } catch (const Error& error) {
-    mark_failed(record, error, "accuracy");
-  } catch (const std::bad_alloc&) {
-    mark_failed(record, DeviceError("out of memory"), "accuracy");
-  }
+  });
 }
 
 void NeedleRun::note_warnings(const NeedleMeasured& measured, const ConfiguredPolicy& configured,

@@ -2,21 +2,15 @@
 #include "task/needle_probe.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
+#include "core/clock.hpp"
 #include "core/error.hpp"
 #include "core/stats.hpp"
 #include "engine/generate.hpp"
 
 namespace kvbench {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // -log softmax(logits)[id]
 double negative_log_probability(std::span<const float> logits, std::int32_t id) {

@@ -3,12 +3,11 @@
 #include "task/ppl.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
-#include <new>
 #include <optional>
 
 #include "cache/kivi_store.hpp"
+#include "core/clock.hpp"
 #include "core/error.hpp"
 #include "engine/session.hpp"
 #include "metric/perplexity.hpp"
@@ -23,12 +22,6 @@
 namespace kvbench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
 // A policy is never scored by a pass in which its eviction does not act.
 void check_protocol(const PplProtocol& protocol, const ConfiguredPolicy& configured) {
   const PolicyTraits& traits = configured.policy->traits();
@@ -40,13 +33,6 @@ void check_protocol(const PplProtocol& protocol, const ConfiguredPolicy& configu
         "--score M, or the policy's timing=decode with a capacity",
         configured.text, protocol.name);
   }
-}
-
-TokenSource timed_tokens(const PplRequest& request, double& seconds) {
-  const auto start = Clock::now();
-  TokenSource source = read_tokens(request.tokens, request.model);
-  seconds = seconds_since(start);
-  return source;
 }
 
 class PplRun {
@@ -83,7 +69,7 @@ PplRun::PplRun(const PplRequest& request, TaskContext& context)
       protocol_(find_ppl_protocol(request.protocol, request.protocol_options)),
       context_(context),
       policies_(make_policies(request.policies)),
-      source_(timed_tokens(request, tokenize_seconds_)),
+      source_(timed(tokenize_seconds_, [&] { return read_tokens(request.tokens, request.model); })),
       loaded_(context.load(request)) {
   if (request.kivi) check_kivi(*request.kivi, model().config().head_dim, *loaded_.backend);
 }
@@ -114,7 +100,7 @@ std::int64_t PplRun::tokens_to_feed() const {
 }
 
 void PplRun::run_policy(const ConfiguredPolicy& configured, RunRecord& record) {
-  try {
+  run_guarded(record, "ppl", [&] {
     check_memory(configured);
     reset_peak_rss();
     Session session(model(), *loaded_.backend, *configured.policy, request_.session_options());
@@ -138,11 +124,7 @@ void PplRun::run_policy(const ConfiguredPolicy& configured, RunRecord& record) {
     measured.load_seconds = loaded_.load_seconds;
     measured.tokenize_seconds = tokenize_seconds_;
     add_ppl_metrics(result, measured, configured.policy->traits(), full_ppl_, record);
-  } catch (const Error& error) {
-    mark_failed(record, error, "ppl");
-  } catch (const std::bad_alloc&) {
-    mark_failed(record, DeviceError("out of memory"), "ppl");
-  }
+  });
 }
 
 // A cache without a bound grows with the text: refuse what cannot fit, before it is tried.
@@ -160,11 +142,7 @@ void PplRun::check_memory(const ConfiguredPolicy& configured) const {
     const auto heads = static_cast<double>(longest * config.n_layers * config.n_kv_heads);
     needed = static_cast<std::int64_t>(heads * kivi_entry_bytes(*request_.kivi, config.head_dim));
   }
-  const std::int64_t limit = usable_memory_bytes();
-  if (limit > 0 && needed > limit) {
-    device_error("the cache of {} tokens needs {} bytes, and this process may use {}", longest,
-                 needed, limit);
-  }
+  check_fits(needed, fmt::format("the cache of {} tokens needs", longest));
 }
 
 void PplRun::score(Session& session, PerplexityMeter& meter, PplMeasured& measured,

@@ -16,13 +16,9 @@ Json config_json(const PplRequest& request, const PplProtocol& protocol,
                  const ConfiguredPolicy& configured, const Model& model,
                  const TokenSource& source) {
   Json config = run_config("ppl", request, configured, model);
-  config.update({{"data_sha256", source.sha256},
-                 {"protocol", request.protocol},
-                 {"documents_mode", request.documents == DocumentMode::carry ? "carry" : "reset"},
-                 {"max_tokens", request.tokens.max_tokens},
-                 {"bos", source.bos},
-                 {"specials", request.tokens.specials == SpecialTokens::parse ? "parse" : "text"},
-                 {"newline", newline_name(request.tokens.corpus.newline)}});
+  config.update({{"protocol", request.protocol},
+                 {"documents_mode", request.documents == DocumentMode::carry ? "carry" : "reset"}});
+  add_text_config(request.tokens, source, config);
   if (protocol.has_window) {
     config["window"] = request.protocol_options.window;
     config["stride"] = request.protocol_options.stride;

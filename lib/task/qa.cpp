@@ -3,12 +3,12 @@
 #include "task/qa.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <iterator>
 #include <memory>
 #include <optional>
 
 #include "cache/kivi_store.hpp"
+#include "core/clock.hpp"
 #include "core/error.hpp"
 #include "engine/generate.hpp"
 #include "engine/session.hpp"
@@ -21,12 +21,6 @@
 
 namespace kvbench {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 std::int64_t longest_prompt(const QaInput& input) {
   std::size_t longest = 0;
@@ -67,18 +61,11 @@ class QaRun {
   std::optional<QaBaseline> full_;
 };
 
-std::unique_ptr<QaInput> timed_input(const QaRequest& request, double& seconds) {
-  const auto start = Clock::now();
-  auto input = read_qa_input(request);
-  seconds = seconds_since(start);
-  return input;
-}
-
 QaRun::QaRun(const QaRequest& request, TaskContext& context)
     : request_(request),
       context_(context),
       policies_(make_policies(request.policies)),
-      input_(timed_input(request, tokenize_seconds_)),
+      input_(timed(tokenize_seconds_, [&] { return read_qa_input(request); })),
       loaded_(context.load(request)) {
   if (request.kivi) check_kivi(*request.kivi, model().config().head_dim, *loaded_.backend);
   check_lengths();
@@ -115,7 +102,7 @@ std::vector<RunRecord> QaRun::run() {
 }
 
 void QaRun::run_policy(const ConfiguredPolicy& configured, RunRecord& record) {
-  try {
+  run_guarded(record, "score", [&] {
     check_memory(configured);
     reset_peak_rss();
     QaMeasured measured;
@@ -134,9 +121,7 @@ void QaRun::run_policy(const ConfiguredPolicy& configured, RunRecord& record) {
     }
     if (full) full_ = {qa_score(measured.answers), measured.answers};
     add_qa_metrics(measured, full_, record);
-  } catch (const Error& error) {
-    mark_failed(record, error, "score");
-  }
+  });
 }
 
 // A prompt is held whole until it is compressed: refuse what cannot fit, before it is tried.
@@ -145,11 +130,7 @@ void QaRun::check_memory(const ConfiguredPolicy& configured) const {
   if (traits.capacity < kUnlimited && (traits.kept || traits.recompute_length)) return;
   const std::int64_t longest = longest_prompt(*input_);
   const std::int64_t needed = longest * model().config().kv_bytes_per_token(request_.kv_dtype);
-  const std::int64_t limit = usable_memory_bytes();
-  if (limit > 0 && needed > limit) {
-    device_error("the cache of a prompt of {} tokens needs {} bytes, and this process may use {}",
-                 longest, needed, limit);
-  }
+  check_fits(needed, fmt::format("the cache of a prompt of {} tokens needs", longest));
 }
 
 void QaRun::answer_all(const ConfiguredPolicy& configured, QaMeasured& measured) {

@@ -1,6 +1,7 @@
 // Definitions of run_record.hpp.
 #include "task/run_record.hpp"
 
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "config/config_hash.hpp"
@@ -60,6 +61,14 @@ Json run_config(std::string_view task, const RunSettings& settings,
   return config;
 }
 
+void add_text_config(const TokenRequest& request, const TokenSource& source, Json& config) {
+  config.update({{"data_sha256", source.sha256},
+                 {"max_tokens", request.max_tokens},
+                 {"bos", source.bos},
+                 {"specials", request.specials == SpecialTokens::parse ? "parse" : "text"},
+                 {"newline", newline_name(request.corpus.newline)}});
+}
+
 RunRecord start_record(const Json& config, const RunSettings& settings,
                        const ConfiguredPolicy& configured, const Model& model,
                        const Backend& backend) {
@@ -96,6 +105,25 @@ void mark_failed(RunRecord& record, const Error& error, const std::string& metri
   record.reason = error.what();
   record.exit_code = error.exit_code();
   record.metrics = {missing_metric(metric, "", error.what())};
+}
+
+bool run_guarded(RunRecord& record, const std::string& metric, const std::function<void()>& work) {
+  try {
+    work();
+    return true;
+  } catch (const Error& error) {
+    mark_failed(record, error, metric);
+  } catch (const std::bad_alloc&) {
+    mark_failed(record, DeviceError("out of memory"), metric);
+  }
+  return false;
+}
+
+void check_fits(std::int64_t bytes, const std::string& what) {
+  const std::int64_t limit = usable_memory_bytes();
+  if (limit > 0 && bytes > limit) {
+    device_error("{} {} bytes, and this process may use {}", what, bytes, limit);
+  }
 }
 
 }  // namespace kvbench

@@ -3,6 +3,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -26,6 +28,10 @@ inline constexpr const char* kNothingEvicted =
 nlohmann::ordered_json run_config(std::string_view task, const RunSettings& settings,
                                   const ConfiguredPolicy& configured, const Model& model);
 
+// Adds what says which text was read and how: data_sha256, max_tokens, bos, specials, newline.
+void add_text_config(const TokenRequest& request, const TokenSource& source,
+                     nlohmann::ordered_json& config);
+
 // Everything but the data and the results. `config` is hashed here.
 RunRecord start_record(const nlohmann::ordered_json& config, const RunSettings& settings,
                        const ConfiguredPolicy& configured, const Model& model,
@@ -36,5 +42,12 @@ void note_data(const TokenSource& source, RunRecord& record);
 
 // An error record: `metric`, the task's headline number, is null with the reason.
 void mark_failed(RunRecord& record, const Error& error, const std::string& metric);
+
+// Does the work; a failure, running out of memory too, makes an error record. Whether it succeeded.
+bool run_guarded(RunRecord& record, const std::string& metric, const std::function<void()>& work);
+
+// DeviceError where `bytes` are more than this process may use. `what` begins the message, as in
+// "the cache of 5 tokens needs".
+void check_fits(std::int64_t bytes, const std::string& what);
 
 }  // namespace kvbench

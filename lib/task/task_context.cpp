@@ -3,10 +3,10 @@
 
 #include <fmt/core.h>
 
-#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "backend/registry.hpp"
+#include "core/clock.hpp"
 
 namespace kvbench {
 
@@ -18,11 +18,10 @@ LoadedModel& TaskContext::load(const RunSettings& settings) {
   loaded_key_.clear();
   loaded_.model.reset();  // before the next one is read: two may not fit
   loaded_.backend.reset();
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   loaded_.backend = make_backend(settings.backend, settings.threads);
   loaded_.model.emplace(settings.load_model(*loaded_.backend));
-  loaded_.load_seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  loaded_.load_seconds = seconds_since(start);
   loaded_key_ = key;
   return loaded_;
 }

@@ -3,6 +3,7 @@
 #include "backend/cpu/decode_kernels.hpp"
 
 #include <limits>
+#include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/decode_kernels.cpp"
@@ -112,52 +113,39 @@ void value_rows(const Element* values, std::int64_t n, std::int64_t d, const flo
 
 // ---- groups of up to four heads ----
 
+// work(first head, number of heads as a constant) for the heads of a group, four at a time.
+template <class Work>
+HWY_INLINE void for_heads(std::int64_t group, const Work& work) {
+  std::int64_t g = 0;
+  for (; g + 4 <= group; g += 4) work(g, std::integral_constant<int, 4>());
+  switch (group - g) {
+    case 1:
+      return work(g, std::integral_constant<int, 1>());
+    case 2:
+      return work(g, std::integral_constant<int, 2>());
+    case 3:
+      return work(g, std::integral_constant<int, 3>());
+    default:
+      return;
+  }
+}
+
 template <class Element>
 void scores_of(const Element* keys, const StoredRows& rows, const float* q, std::int64_t group,
                float* scores, std::int64_t stride) {
   const std::int64_t d = rows.head_dim;
-  for (std::int64_t g = 0; g < group; g += 4) {
-    const float* heads = q + g * d;
-    float* out = scores + g * stride;
-    switch (group - g) {
-      case 1:
-        score_rows<1>(keys, rows.n_rows, d, heads, out, stride);
-        break;
-      case 2:
-        score_rows<2>(keys, rows.n_rows, d, heads, out, stride);
-        break;
-      case 3:
-        score_rows<3>(keys, rows.n_rows, d, heads, out, stride);
-        break;
-      default:
-        score_rows<4>(keys, rows.n_rows, d, heads, out, stride);
-        break;
-    }
-  }
+  for_heads(group, [&](std::int64_t g, auto heads) {
+    score_rows<heads()>(keys, rows.n_rows, d, q + g * d, scores + g * stride, stride);
+  });
 }
 
 template <class Element>
 void values_of(const Element* values, const StoredRows& rows, const float* weights,
                std::int64_t group, std::int64_t stride, float* output) {
   const std::int64_t d = rows.head_dim;
-  for (std::int64_t g = 0; g < group; g += 4) {
-    const float* heads = weights + g * stride;
-    float* out = output + g * d;
-    switch (group - g) {
-      case 1:
-        value_rows<1>(values, rows.n_rows, d, heads, stride, out);
-        break;
-      case 2:
-        value_rows<2>(values, rows.n_rows, d, heads, stride, out);
-        break;
-      case 3:
-        value_rows<3>(values, rows.n_rows, d, heads, stride, out);
-        break;
-      default:
-        value_rows<4>(values, rows.n_rows, d, heads, stride, out);
-        break;
-    }
-  }
+  for_heads(group, [&](std::int64_t g, auto heads) {
+    value_rows<heads()>(values, rows.n_rows, d, weights + g * stride, stride, output + g * d);
+  });
 }
 
 void DecodeScores(const StoredRows& keys, const float* q, std::int64_t group, float* scores,
