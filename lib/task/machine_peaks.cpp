@@ -63,4 +63,9 @@ MachinePeaks measure_peaks(Backend& backend, DType compute) {
   return peaks;
 }
 
+MachinePeaks best_of(const MachinePeaks& a, const MachinePeaks& b) {
+  return {.read_bytes_per_s = std::max(a.read_bytes_per_s, b.read_bytes_per_s),
+          .flops_per_s = std::max(a.flops_per_s, b.flops_per_s)};
+}
+
 }  // namespace kvbench

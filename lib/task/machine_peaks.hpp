@@ -16,4 +16,7 @@ struct MachinePeaks {
 // The best of a few tries, about a second in all.
 MachinePeaks measure_peaks(Backend& backend, DType compute);
 
+// The higher of each.
+MachinePeaks best_of(const MachinePeaks& a, const MachinePeaks& b);
+
 }  // namespace kvbench

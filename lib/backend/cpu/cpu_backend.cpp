@@ -154,7 +154,7 @@ void CpuBackend::norm(const NormArgs& args) {
 }
 
 void CpuBackend::linear(const LinearWeight& weight, const LinearArgs& args) {
-  static_cast<const PackedMatrix&>(weight).multiply(stream_, args);
+  static_cast<const PackedMatrix&>(weight).multiply(stream_, args, threads_, row_scratch_.front());
   stream_.wait();
   if (args.clip <= 0.0f) return;
   const std::int64_t n = args.n_rows * weight.out_features();

@@ -2,11 +2,17 @@
 // primitive_desc is made, which `describe` hides.
 #include "backend/cpu/matmul.hpp"
 
+#include <omp.h>
+
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <string>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "backend/cpu/tile_kernels.hpp"
+#include "backend/cpu/vector_product.hpp"
 #include "core/error.hpp"
 
 namespace kvbench {
@@ -82,6 +88,14 @@ void PackedMatrix::pack(std::span<const TensorView> parts) {
   const auto chosen = describe(kLayoutRows, false, any);
   packed_ = dnnl::memory(chosen.weights_desc(), engine_);
 
+  const bool bf16 = compute_ == DType::bf16;
+  const dnnl::memory::desc readable({in_features_, out_features_}, onednn_type(compute_),
+                                    bf16 ? Tag::BA16a64b2a : Tag::BA16a64b);
+  const std::int64_t inner_block = bf16 ? 32 : 16;
+  if (packed_.get_desc() == readable) {
+    padded_in_ = (in_features_ + inner_block - 1) / inner_block * inner_block;
+  }
+
   // W is stored [out, in]; as the product's right side it is [in, out] with columns contiguous.
   const std::size_t element = dtype_size(compute_);
   std::vector<std::byte> dense(static_cast<std::size_t>(in_features_ * out_features_) * element);
@@ -131,22 +145,70 @@ dnnl::matmul::primitive_desc PackedMatrix::describe(std::int64_t n_rows, bool ac
   }
 }
 
-void PackedMatrix::multiply(dnnl::stream& stream, const LinearArgs& args) const {
-  const Key key{args.n_rows, args.accumulate};
-  auto found = products_.find(key);
-  if (found == products_.end()) {
-    if (products_.size() >= kMaxProducts) products_.clear();
-    const auto description = describe(args.n_rows, args.accumulate, packed_.get_desc());
-    found = products_.emplace(key, dnnl::matmul(description)).first;
+PackedMatrix::Product& PackedMatrix::product(std::int64_t n_rows, bool accumulate) const {
+  const Key key{n_rows, accumulate};
+  const auto found = products_.find(key);
+  if (found != products_.end()) return found->second;
+  if (products_.size() >= kMaxProducts) products_.clear();
+  const dnnl::memory::desc x({n_rows, in_features_}, onednn_type(compute_), Tag::ab);
+  const dnnl::memory::desc y({n_rows, out_features_}, Type::f32, Tag::ab);
+  Product product{.primitive = dnnl::matmul(describe(n_rows, accumulate, packed_.get_desc())),
+                  .x = dnnl::memory(x, engine_, nullptr),
+                  .y = dnnl::memory(y, engine_, nullptr)};
+  return products_.emplace(key, std::move(product)).first->second;
+}
+
+// oneDNN cuts the columns into whole blocks, of which one thread then has more than another, and
+// each call costs microseconds; with one row, both are felt.
+void PackedMatrix::multiply_one_row(const LinearArgs& args, [[maybe_unused]] int threads,
+                                    std::vector<float>& x_scratch) const {
+  const float* x = static_cast<const float*>(args.x);
+  if (compute_ == DType::bf16) {
+    x_scratch.resize(std::max(x_scratch.size(), static_cast<std::size_t>(padded_in_)));
+    tile::bf16_to_floats(static_cast<const std::uint16_t*>(args.x), in_features_, x_scratch.data());
+    std::fill(x_scratch.begin() + in_features_, x_scratch.begin() + padded_in_, 0.0f);
+    x = x_scratch.data();
   }
+  const tile::VectorProduct product{
+      .weights = packed_.get_data_handle(),
+      .dtype = compute_,
+      .in_features = in_features_,
+      .padded_in = padded_in_,
+      .out_features = out_features_,
+      .x = x,
+      .bias = bias_ ? static_cast<const float*>(bias_.get_data_handle()) : nullptr,
+      .y = args.y,
+      .accumulate = args.accumulate};
+  constexpr std::int64_t kUnit = tile::VectorProduct::kUnit;
+  const std::int64_t units = (out_features_ + kUnit - 1) / kUnit;
+#pragma omp parallel num_threads(threads)
+  {
+    const std::int64_t n = omp_get_num_threads();
+    const std::int64_t i = omp_get_thread_num();
+    tile::multiply_vector(product, units * i / n * kUnit,
+                          std::min(units * (i + 1) / n * kUnit, out_features_));
+  }
+}
+
+void PackedMatrix::multiply(dnnl::stream& stream, const LinearArgs& args, int threads,
+                            std::vector<float>& x_scratch) const {
+  if (args.n_rows == 1 && padded_in_ > 0) return multiply_one_row(args, threads, x_scratch);
+  Product& product = this->product(args.n_rows, args.accumulate);
   // oneDNN's memory is not const-correct; a product only reads its sources.
-  dnnl::memory x({{args.n_rows, in_features_}, onednn_type(compute_), Tag::ab}, engine_,
-                 const_cast<void*>(args.x));
-  dnnl::memory y({{args.n_rows, out_features_}, Type::f32, Tag::ab}, engine_, args.y);
-  std::unordered_map<int, dnnl::memory> operands{
-      {DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, packed_}, {DNNL_ARG_DST, y}};
-  if (bias_) operands.emplace(DNNL_ARG_BIAS, bias_);
-  found->second.execute(stream, operands);
+  product.x.set_data_handle(const_cast<void*>(args.x));
+  product.y.set_data_handle(args.y);
+  // The C call, because the C++ one makes a map and a vector of its operands at every product.
+  std::array<dnnl_exec_arg_t, 4> operands{{{DNNL_ARG_SRC, product.x.get()},
+                                           {DNNL_ARG_WEIGHTS, packed_.get()},
+                                           {DNNL_ARG_DST, product.y.get()}}};
+  int n_operands = 3;
+  if (bias_) operands[static_cast<std::size_t>(n_operands++)] = {DNNL_ARG_BIAS, bias_.get()};
+  const dnnl_status_t status =
+      dnnl_primitive_execute(product.primitive.get(), stream.get(), n_operands, operands.data());
+  if (status != dnnl_success) {
+    device_error("oneDNN product of {} x {}: status {}", in_features_, out_features_,
+                 static_cast<int>(status));
+  }
 }
 
 }  // namespace kvbench

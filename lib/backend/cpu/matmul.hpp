@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <vector>
 
 #include "backend/backend.hpp"
 
@@ -26,11 +27,21 @@ class PackedMatrix final : public LinearWeight {
   DType compute() const { return compute_; }
 
   // y [n_rows, out] = x [n_rows, in] W^T + bias, or += with `accumulate`. Not thread-safe.
-  void multiply(dnnl::stream& stream, const LinearArgs& args) const;
+  // `x_scratch` is working memory that grows to the widest matrix and is then reused.
+  void multiply(dnnl::stream& stream, const LinearArgs& args, int threads,
+                std::vector<float>& x_scratch) const;
 
  private:
   using Key = std::pair<std::int64_t, bool>;  // n_rows, accumulate
+  // A product of one shape, with its operands, whose addresses are set at each call.
+  struct Product {
+    dnnl::matmul primitive;
+    dnnl::memory x;  // [n_rows, in_features]
+    dnnl::memory y;  // [n_rows, out_features] f32
+  };
 
+  void multiply_one_row(const LinearArgs& args, int threads, std::vector<float>& x_scratch) const;
+  Product& product(std::int64_t n_rows, bool accumulate) const;
   dnnl::matmul::primitive_desc describe(std::int64_t n_rows, bool accumulate,
                                         const dnnl::memory::desc& weights) const;
   void pack(std::span<const TensorView> parts);
@@ -40,8 +51,9 @@ class PackedMatrix final : public LinearWeight {
   std::int64_t out_features_ = 0;
   DType compute_;
   dnnl::memory packed_;
-  dnnl::memory bias_;  // [1, out_features] f32, or empty
-  mutable std::map<Key, dnnl::matmul> products_;
+  std::int64_t padded_in_ = 0;  // where the layout is one that VectorProduct reads, else 0
+  dnnl::memory bias_;           // [1, out_features] f32, or empty
+  mutable std::map<Key, Product> products_;
 };
 
 }  // namespace kvbench

@@ -7,6 +7,7 @@
 
 #include "backend/cpu/cpu_backend.hpp"
 #include "core/error.hpp"
+#include "tests/unit/backend/instruction_sets.hpp"
 #include "tests/unit/backend/random_values.hpp"
 
 namespace kvbench {
@@ -103,6 +104,36 @@ TEST_CASE("linear: odd sizes, bias, accumulation, f32 and bf16") {
     }
     check_product(5, 24, 40, true, true, compute);
     check_product(5, 24, 40, true, false, compute);
+  }
+}
+
+TEST_CASE("linear: one row, under every instruction set") {
+  test::under_every_instruction_set([] {
+    for (const DType compute : {DType::f32, DType::bf16}) {
+      for (const std::int64_t out : {15, 32, 48, 63, 64, 80, 129, 208}) {
+        check_product(1, out, 33, true, out % 2 == 0, compute);
+      }
+    }
+  });
+}
+
+TEST_CASE("linear: one row does not depend on the number of threads") {
+  Rng rng(11);
+  for (const DType compute : {DType::f32, DType::bf16}) {
+    CpuBackend one(1);
+    const Stacked s = make_stacked(one, rng, 200, 70, true, compute);
+    const auto x = random_floats(rng, 70);
+    const auto x_bf16 = test::to_bf16(x);
+    const void* row = compute == DType::bf16 ? static_cast<const void*>(x_bf16.data())
+                                             : static_cast<const void*>(x.data());
+    std::vector<float> expected(200);
+    one.linear(*s.weight, {.x = row, .y = expected.data(), .n_rows = 1, .accumulate = false});
+    for (const int threads : {2, 3, 20}) {
+      CpuBackend many(threads);
+      std::vector<float> y(200);
+      many.linear(*s.weight, {.x = row, .y = y.data(), .n_rows = 1, .accumulate = false});
+      CHECK(y == expected);
+    }
   }
 }
 
