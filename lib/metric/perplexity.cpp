@@ -30,10 +30,13 @@ void PerplexityMeter::add(std::size_t document, std::int64_t position, double nl
   if (!std::isfinite(nll)) {
     data_error("non-finite logits at token {} of document {}", position, scores.name);
   }
-  const std::int64_t last = scores.position.empty() ? -1 : scores.position.back();
-  KVB_CHECK(position > last, "document {}: position {} after {}", scores.name, position, last);
-  scores.position.push_back(position);
+  KVB_CHECK(position >= scores.end_position, "document {}: position {} after {}", scores.name,
+            position, scores.end_position - 1);
+  if (scores.runs.empty() || position > scores.end_position) {
+    scores.runs.push_back({scores.nll.size(), position});
+  }
   scores.nll.push_back(nll);
+  scores.end_position = position + 1;
   ++tokens_scored_;
   running_sum_ += nll;
 }
@@ -122,7 +125,7 @@ void PerplexityMeter::summarise_text(PerplexityResult& result) const {
 std::vector<CurveBin> PerplexityMeter::curve() const {
   std::int64_t end_position = 0;
   for (const Scores& scores : documents_) {
-    if (!scores.position.empty()) end_position = std::max(end_position, scores.position.back() + 1);
+    end_position = std::max(end_position, scores.end_position);
   }
   // Equal widths; the last bin may reach beyond the longest document.
   const std::int64_t width = (end_position + options_.curve_bins - 1) / options_.curve_bins;
@@ -130,10 +133,15 @@ std::vector<CurveBin> PerplexityMeter::curve() const {
   std::vector<CurveBin> result(static_cast<std::size_t>(bins));
   std::vector<CompensatedSum> totals(result.size());
   for (const Scores& scores : documents_) {
-    for (std::size_t token = 0; token < scores.nll.size(); ++token) {
-      const auto bin = static_cast<std::size_t>(scores.position[token] / width);
-      totals[bin].add(scores.nll[token]);
-      ++result[bin].tokens;
+    for (std::size_t run = 0; run < scores.runs.size(); ++run) {
+      const bool is_last = run + 1 == scores.runs.size();
+      const std::size_t end = is_last ? scores.nll.size() : scores.runs[run + 1].first;
+      std::int64_t position = scores.runs[run].position;
+      for (std::size_t token = scores.runs[run].first; token < end; ++token, ++position) {
+        const auto bin = static_cast<std::size_t>(position / width);
+        totals[bin].add(scores.nll[token]);
+        ++result[bin].tokens;
+      }
     }
   }
   for (std::size_t bin = 0; bin < result.size(); ++bin) {

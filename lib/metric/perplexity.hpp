@@ -79,10 +79,16 @@ class PerplexityMeter {
   PerplexityResult result() const;
 
  private:
+  // Scored tokens [first, that of the next run) of a document, which stand side by side in it.
+  struct Run {
+    std::size_t first;
+    std::int64_t position;  // of the first one
+  };
   struct Scores {
     std::string name;
-    std::vector<std::int64_t> position;  // [token], ascending
-    std::vector<double> nll;             // [token], nats
+    std::vector<Run> runs;    // positions ascend
+    std::vector<double> nll;  // [token], nats
+    std::int64_t end_position = 0;
     std::optional<std::int64_t> bytes;
     std::optional<std::int64_t> words;
   };
