@@ -64,6 +64,14 @@ constexpr int kMaxHeadDim = 256;
 
 void attention_prefill(const AttentionParams& params, cudaStream_t stream);
 
+// Whether attention_prefill computes on tensor cores: keys, values and output in bf16, and a head
+// size with a kernel of its own (64, 80, 96, 128, 256). Rotated queries and keys and the weights of
+// the values are then rounded to bf16, sums stay f32. Calls that leave their log-sum-exp stay in
+// f32, so that attention_weights finds the same scores.
+bool prefill_uses_tensor_cores(const AttentionParams& params);
+// attention_prefill's half for these calls.
+void attention_prefill_mma(const AttentionParams& params, cudaStream_t stream);
+
 // `partials` has room for decode_partial_floats(params, n_splits) floats; unused for one split.
 // Preconditions: n_tokens < 2^16, 0 < n_splits < 2^31.
 void attention_decode(const AttentionParams& params, int n_splits, float* partials,

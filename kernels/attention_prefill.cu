@@ -1,13 +1,12 @@
-// Attention for many tokens: a block holds a tile of query rows (all heads of a group counted) and
-// walks over its keys in blocks, keeping a running maximum, sum and output per row (online softmax;
-// Dao et al. 2022, section 3.1). Threads form a grid of 8 x 16: thread (ty, tx) owns the tile rows
-// ty * kRowsEach + i, and of the keys and of the output every 16th column from tx on. A row's 16
-// owners are neighbouring lanes, so that its softmax needs no shared memory.
-#include <climits>
-
+// Attention for many tokens in f32 arithmetic: a block holds a tile of query rows (all heads of a
+// group counted) and walks over its keys in blocks, keeping a running maximum, sum and output per
+// row (online softmax; Dao et al. 2022, section 3.1). Threads form a grid of 8 x 16: thread (ty,
+// tx) owns the tile rows ty * kRowsEach + i, and of the keys and of the output every 16th column
+// from tx on. A row's 16 owners are neighbouring lanes, so that its softmax needs no shared memory.
 #include "kernels/attention.hpp"
 #include "kernels/common/attention_tile.cuh"
 #include "kernels/common/launch.hpp"
+#include "kernels/common/prefill_tile.cuh"
 #include "kernels/common/shared.cuh"
 
 namespace kvbench {
@@ -34,36 +33,6 @@ std::size_t prefill_shared_bytes(int dim, int head_dim) {
          shared_bytes(rows, sizeof(VisibleRanges)) + shared_bytes(4, sizeof(int));
 }
 
-// The union of the rows' ranges, found by the first warp: bounds [sink begin, sink end, begin,
-// end].
-template <int kRows>
-__device__ void find_bounds(const VisibleRanges* visible, int* bounds) {
-  if (threadIdx.x >= kWarpSize) return;
-  int begin[2] = {INT_MAX, INT_MAX};
-  int end[2] = {0, 0};
-  for (int r = static_cast<int>(threadIdx.x); r < kRows; r += kWarpSize) {
-    const VisibleRanges v = visible[r];
-    if (v.sink_first < v.sink_last) {
-      begin[0] = min(begin[0], v.sink_first);
-      end[0] = max(end[0], v.sink_last);
-    }
-    if (v.first < v.last) {
-      begin[1] = min(begin[1], v.first);
-      end[1] = max(end[1], v.last);
-    }
-  }
-  for (int s = 0; s < 2; ++s) {
-    for (int distance = kWarpSize / 2; distance > 0; distance /= 2) {
-      begin[s] = min(begin[s], __shfl_xor_sync(kAllLanes, begin[s], distance));
-      end[s] = max(end[s], __shfl_xor_sync(kAllLanes, end[s], distance));
-    }
-    if (threadIdx.x == 0) {
-      bounds[2 * s] = begin[s];
-      bounds[2 * s + 1] = end[s];
-    }
-  }
-}
-
 template <class Kv, int kDim>
 __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
     attention_prefill_kernel(AttentionParams p) {
@@ -83,24 +52,11 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
   VisibleRanges* visible = arena.take<VisibleRanges>(kRows);  // [kRows]
   int* bounds = arena.take<int>(4);
 
-  const int group = p.n_heads / p.n_kv_heads;
-  const int kv_head = static_cast<int>(blockIdx.y);
-  // The last tiles see the most keys: they start first.
-  const std::int64_t tile = gridDim.x - 1 - blockIdx.x;
-  const std::int64_t first_row = tile * kRows;
-  const std::int64_t rows_left = p.n_tokens * group - first_row;
-  const int n_rows = rows_left < kRows ? static_cast<int>(rows_left) : kRows;
+  const auto [kv_head, group, first_row, n_rows] = prefill_tile<kRows>(p);
   const KvRows kv = p.kv[kv_head];
   const Kv* keys = static_cast<const Kv*>(kv.keys);
   const Kv* values = static_cast<const Kv*>(kv.values);
-
-  for (int r = static_cast<int>(threadIdx.x); r < kRows; r += kThreads) {
-    visible[r] = r < n_rows ? p.visible[kv_head * p.n_tokens + (first_row + r) / group]
-                            : VisibleRanges{0, 0, 0, 0};
-  }
-  __syncthreads();
-  find_bounds<kRows>(visible, bounds);
-  __syncthreads();
+  find_visible<kRows, kThreads>(p, {kv_head, group, first_row, n_rows}, visible, bounds);
 
   const int tx = static_cast<int>(threadIdx.x) % kLanesPerRow;
   const int ty = static_cast<int>(threadIdx.x) / kLanesPerRow;
@@ -238,6 +194,10 @@ void attention_prefill(const AttentionParams& params, cudaStream_t stream) {
   const char* const name = "attention_prefill";
   check_attention(params, name);
   if (params.n_tokens == 0) return;
+  if (prefill_uses_tensor_cores(params)) {
+    attention_prefill_mma(params, stream);
+    return;
+  }
   switch (params.head_dim) {
     case 64:
       launch_prefill<64>(params, stream);

@@ -23,10 +23,11 @@ inline void check_attention(const AttentionParams& params, const char* name) {
                  "0 < head_dim <= 256");
 }
 
-// Rows of tiles are padded to this many floats: float4 loads stay aligned, and the eight lanes of
-// one load phase, each in its own row, hit different banks.
+// Rows of tiles are padded to this many elements: 16-byte loads stay aligned, and the eight lanes
+// of one load phase, each in its own row, hit different banks.
+template <class T = float>
 __host__ __device__ constexpr int padded_row(int width) {
-  return (width + 3) / 4 * 4 + 4;
+  return (width + kPerVector<T> - 1) / kPerVector<T> * kPerVector<T> + kPerVector<T>;
 }
 
 // Query heads of one token and KV head, or tokens of a tile: where row `index` of KV head
@@ -39,29 +40,47 @@ __device__ inline QueryRow query_row(std::int64_t index, int kv_head, int group)
   return {index / group, kv_head * group + static_cast<int>(index % group)};
 }
 
-// Query rows [first, first + n) rotated and scaled: out [n, padded_row(head_dim)], zero behind
+// Query rows [first, first + n) rotated and scaled: out [n, padded_row<T>(head_dim)], zero behind
 // n_valid rows and behind head_dim. Warps take rows.
-template <int kThreads>
+template <int kThreads, class T>
 __device__ void load_queries(const AttentionParams& p, const RopeTable& rope, std::int64_t first,
-                             int n, int n_valid, int kv_head, float* out) {
+                             int n, int n_valid, int kv_head, T* out) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
-  const int stride = padded_row(p.head_dim);
+  const int stride = padded_row<T>(p.head_dim);
   for (int r = warp; r < n; r += kThreads / kWarpSize) {
-    float* row = out + r * stride;
+    T* row = out + r * stride;
     const int valid = r < n_valid ? p.head_dim : 0;
-    for (int i = valid + lane; i < stride; i += kWarpSize) row[i] = 0.0f;
+    for (int i = valid + lane; i < stride; i += kWarpSize) row[i] = from_float<T>(0.0f);
     if (valid == 0) continue;
     const QueryRow at = query_row(first + r, kv_head, p.n_heads / p.n_kv_heads);
     const float* q = p.q + at.token * p.q_stride + static_cast<std::int64_t>(at.head) * p.head_dim;
     read_rotated(q, p.head_dim, rope, at.token, lane, kWarpSize,
-                 [&](int i, float x) { row[i] = x * p.scale; });
+                 [&](int i, float x) { row[i] = from_float<T>(x * p.scale); });
   }
 }
 
-// Cache rows as f32: out [n, padded_row(head_dim)], row r from slot slot_of(r), zero behind n_valid
-// rows and behind head_dim; rotated by the slot where `rope` is not empty. kDim is the head's size,
-// a multiple of 16, or 0 for any.
+// Cache rows, rotated by the slot where `rope` is not empty: out [n, padded_row<T>(head_dim)], row
+// r from slot slot_of(r), zero behind n_valid rows and behind head_dim. Warps take rows.
+template <class Kv, int kThreads, class SlotOf, class T>
+__device__ void load_rotated(const Kv* rows, int head_dim, const RopeTable& rope, int n,
+                             int n_valid, SlotOf slot_of, T* out) {
+  const int stride = padded_row<T>(head_dim);
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
+  for (int r = warp; r < n; r += kThreads / kWarpSize) {
+    T* row = out + r * stride;
+    const int valid = r < n_valid ? head_dim : 0;
+    for (int i = valid + lane; i < stride; i += kWarpSize) row[i] = from_float<T>(0.0f);
+    if (valid == 0) continue;
+    const std::int64_t slot = slot_of(r);
+    read_rotated(rows + slot * head_dim, head_dim, rope, slot, lane, kWarpSize,
+                 [&](int i, float x) { row[i] = from_float<T>(x); });
+  }
+}
+
+// The same as f32, without rotation a vector at a time. kDim is the head's size, a multiple of 16,
+// or 0 for any.
 template <class Kv, int kDim, int kThreads, class SlotOf>
 __device__ void load_slots(const Kv* rows, int head_dim, const RopeTable& rope, int n, int n_valid,
                            SlotOf slot_of, float* out) {
@@ -80,17 +99,7 @@ __device__ void load_slots(const Kv* rows, int head_dim, const RopeTable& rope, 
     }
     return;
   }
-  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-  const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
-  for (int r = warp; r < n; r += kThreads / kWarpSize) {
-    float* row = out + r * stride;
-    const int valid = r < n_valid ? head_dim : 0;
-    for (int i = valid + lane; i < stride; i += kWarpSize) row[i] = 0.0f;
-    if (valid == 0) continue;
-    const std::int64_t slot = slot_of(r);
-    read_rotated(rows + slot * head_dim, head_dim, rope, slot, lane, kWarpSize,
-                 [&](int i, float x) { row[i] = x; });
-  }
+  load_rotated<Kv, kThreads>(rows, head_dim, rope, n, n_valid, slot_of, out);
 }
 
 __device__ inline float4 load_four(const float* row) {

@@ -21,6 +21,13 @@ constexpr unsigned kWarpSize = 32;
 
 enum class State : std::uint8_t { ready, at_barrier, in_exchange, ended };
 
+constexpr std::size_t kCopyBytes = 16;
+
+struct BackgroundCopy {
+  void* to;
+  const void* from;  // null: zeroes
+};
+
 struct Thread {
   State state = State::ready;
   uint3 index{};
@@ -29,7 +36,9 @@ struct Thread {
   unsigned mask = 0;
   std::uint64_t posted = 0;
   unsigned source_lane = 0;
+  void (*complete)(void* const* lanes) = nullptr;  // of what the lanes posted
   ExchangeResult result{};
+  std::vector<BackgroundCopy> copies;  // begun, not waited for
 };
 
 std::string describe(const std::source_location& site) {
@@ -49,8 +58,11 @@ class BlockRunner {
 
   void barrier(const std::source_location& site);
   ExchangeResult exchange(unsigned mask, std::uint64_t value, unsigned source_lane,
-                          const std::source_location& site);
+                          const std::source_location& site,
+                          void (*complete)(void* const*) = nullptr);
   void* shared(std::size_t index, std::size_t bytes);
+  void begin_copy(const BackgroundCopy& copy);
+  void finish_copies();
   unsigned lane() const { return current_ % kWarpSize; }
 
   ThreadOrder order = ThreadOrder::ascending;
@@ -179,7 +191,8 @@ void BlockRunner::barrier(const std::source_location& site) {
 }
 
 ExchangeResult BlockRunner::exchange(unsigned mask, std::uint64_t value, unsigned source_lane,
-                                     const std::source_location& site) {
+                                     const std::source_location& site,
+                                     void (*complete)(void* const*)) {
   const std::size_t me = current_;
   const std::size_t first = me / kWarpSize * kWarpSize;
   const std::size_t lanes = std::min<std::size_t>(kWarpSize, threads_.size() - first);
@@ -191,7 +204,11 @@ ExchangeResult BlockRunner::exchange(unsigned mask, std::uint64_t value, unsigne
   thread.mask = mask;
   thread.posted = value;
   thread.source_lane = source_lane;
-  if ((mask >> lane() & 1u) == 0) {
+  thread.complete = complete;
+  if (complete != nullptr && lanes < kWarpSize) {
+    fault_ = fmt::format("the warp collective at {} needs a whole warp, this one has {} lanes",
+                         describe(site), lanes);
+  } else if ((mask >> lane() & 1u) == 0) {
     fault_ = fmt::format("lane {} called the warp collective at {} with a mask without itself",
                          lane(), describe(site));
   } else {
@@ -216,6 +233,13 @@ void BlockRunner::try_exchange(std::size_t thread) {
     if (other.posted != 0) votes |= 1u << lane;
   }
   const unsigned mask = last.mask;
+  if (last.complete != nullptr) {
+    void* lanes[kWarpSize];
+    for (unsigned lane = 0; lane < kWarpSize; ++lane) {
+      lanes[lane] = reinterpret_cast<void*>(threads_[first + lane].posted);
+    }
+    last.complete(lanes);
+  }
   for (unsigned lane = 0; lane < kWarpSize; ++lane) {
     if ((mask >> lane & 1u) == 0) continue;
     Thread& receiver = threads_[first + lane];
@@ -265,6 +289,28 @@ void* BlockRunner::shared(std::size_t index, std::size_t bytes) {
   return nullptr;
 }
 
+void BlockRunner::begin_copy(const BackgroundCopy& copy) {
+  const auto misplaced = [](const void* address) {
+    return reinterpret_cast<std::uintptr_t>(address) % kCopyBytes != 0;
+  };
+  if (misplaced(copy.to) || misplaced(copy.from)) {
+    fault_ = "a background copy whose ends are not aligned to 16 bytes";
+    wait();
+  }
+  threads_[current_].copies.push_back(copy);
+}
+
+void BlockRunner::finish_copies() {
+  for (const BackgroundCopy& copy : threads_[current_].copies) {
+    if (copy.from == nullptr) {
+      std::memset(copy.to, 0, kCopyBytes);
+    } else {
+      std::memcpy(copy.to, copy.from, kCopyBytes);
+    }
+  }
+  threads_[current_].copies.clear();
+}
+
 BlockRunner& runner() {
   static BlockRunner instance;
   return instance;
@@ -306,6 +352,19 @@ void block_barrier(const std::source_location& site) {
 ExchangeResult warp_exchange(unsigned mask, std::uint64_t value, unsigned source_lane,
                              const std::source_location& site) {
   return runner().exchange(mask, value, source_lane, site);
+}
+
+void warp_together(void* lane, void (*complete)(void* const* lanes),
+                   const std::source_location& site) {
+  runner().exchange(~0u, reinterpret_cast<std::uint64_t>(lane), 0, site, complete);
+}
+
+void begin_copy(void* to, const void* from) {
+  runner().begin_copy({to, from});
+}
+
+void finish_copies() {
+  runner().finish_copies();
 }
 
 unsigned lane_index() {

@@ -44,7 +44,15 @@ struct ExchangeResult {
 // Waits for all lanes of `mask` to come to this call. A lane outside the mask must not call it.
 ExchangeResult warp_exchange(unsigned mask, std::uint64_t value, unsigned source_lane,
                              const std::source_location& site);
+// Waits for all lanes of the warp; then `complete` sees what each of them gave, and may change it.
+void warp_together(void* lane, void (*complete)(void* const* lanes),
+                   const std::source_location& site);
 unsigned lane_index();
+
+// A copy of 16 bytes from `from`, or of zeroes where it is null, that arrives when the calling
+// thread waits for its copies.
+void begin_copy(void* to, const void* from);
+void finish_copies();
 
 // The block's `index`-th shared array; all threads must ask for the same arrays in the same order.
 void* shared_array(std::size_t index, std::size_t bytes);

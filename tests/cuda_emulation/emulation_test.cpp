@@ -14,6 +14,7 @@
 #include "backend/cuda/cuda_backend.hpp"
 #include "core/error.hpp"
 #include "kernels/common/launch.hpp"
+#include "kernels/common/mma.cuh"
 #include "kernels/common/reduce.cuh"
 #include "kernels/common/shared.cuh"
 #include "tests/kernels/device_array.hpp"
@@ -258,6 +259,88 @@ TEST_CASE("without a device the backend says so") {
   CHECK_THROWS_AS(CudaBackend(1), DeviceError);
   emulation::set_device_count(1);
   CHECK(cuda_obstacle().empty());
+}
+
+// out [16, 8] = a [16, 16] * b^T, b [8, 16], through shared memory, background copies and the
+// loads of fragments. `transposed`: b is [16, 8], read transposed.
+void product_kernel(const __nv_bfloat16* a, const __nv_bfloat16* b, float* out, bool transposed,
+                    bool wait) {
+  SharedArena arena;
+  __nv_bfloat16* tile_a = arena.take<__nv_bfloat16>(16 * 16);
+  __nv_bfloat16* tile_b = arena.take<__nv_bfloat16>(16 * 16);
+  const int lane = static_cast<int>(threadIdx.x);
+  begin_copy(tile_a + 8 * lane, a + 8 * lane, true);
+  begin_copy(tile_b + 8 * lane, b, false);
+  if (wait) finish_copies();
+  __syncthreads();
+  const int columns = transposed ? 8 : 16;
+  for (int i = lane; i < 8 * 16; i += 32) tile_b[i / columns * 16 + i % columns] = b[i];
+  __syncthreads();
+  unsigned from_a[4], from_b[4];
+  load_matrices(tile_a + lane % 16 * 16 + lane / 16 * 8, from_a);
+  float sum[4] = {};
+  if (transposed) {
+    load_matrices_transposed(tile_b + lane % 16 * 16 + lane / 16 * 8, from_b);
+  } else {
+    load_matrices(tile_b + (lane / 16 * 8 + lane % 8) * 16 + lane / 8 % 2 * 8, from_b);
+  }
+  multiply_add(from_a, from_b[0], from_b[1], sum);
+  for (int e = 0; e < 4; ++e) {
+    out[(lane / 4 + e / 2 * 8) * 8 + lane % 4 * 2 + e % 2] = sum[e];
+  }
+}
+
+std::vector<float> product(const std::vector<float>& a, const std::vector<float>& b,
+                           bool transposed, bool wait = true) {
+  const auto rounded = [](const std::vector<float>& values) {
+    return std::vector<__nv_bfloat16>(values.begin(), values.end());
+  };
+  DeviceArray<__nv_bfloat16> device_a(rounded(a));
+  DeviceArray<__nv_bfloat16> device_b(rounded(b));
+  DeviceArray<float> out(std::vector<float>(16 * 8));
+  launch("product", product_kernel, {.grid = 1, .block = 32, .shared_bytes = 1024}, device_a.data(),
+         device_b.data(), out.data(), transposed, wait);
+  return out.to_host();
+}
+
+TEST_CASE("warp products give what the matrices give, plain and transposed") {
+  // Small whole numbers: every sum is exact.
+  std::vector<float> a, b;
+  for (int i = 0; i < 16 * 16; ++i) a.push_back(static_cast<float>(i * 7 % 11 - 5));
+  for (int i = 0; i < 8 * 16; ++i) b.push_back(static_cast<float>(i * 5 % 13 - 6));
+  for (const bool transposed : {false, true}) {
+    std::vector<float> expected;
+    for (int row = 0; row < 16; ++row) {
+      for (int column = 0; column < 8; ++column) {
+        float sum = 0.0f;
+        for (int k = 0; k < 16; ++k) {
+          const int at = transposed ? k * 8 + column : column * 16 + k;
+          sum += a[static_cast<std::size_t>(row * 16 + k)] * b[static_cast<std::size_t>(at)];
+        }
+        expected.push_back(sum);
+      }
+    }
+    EveryOrder()([&] { CHECK(product(a, b, transposed) == expected); });
+  }
+}
+
+TEST_CASE("background copies that nobody waits for have not arrived") {
+  const std::vector<float> ones(16 * 16, 1.0f);
+  CHECK(product(ones, ones, false).front() == 16.0f);
+  CHECK(std::isnan(product(ones, ones, false, false).front()));
+}
+
+void lone_lanes_kernel() {
+  unsigned a[4] = {};
+  float sum[4] = {};
+  if (threadIdx.x < 16) multiply_add(a, 0, 0, sum);
+}
+
+TEST_CASE("a warp product that not all lanes reach, or in a warp that is not whole, is a fault") {
+  CHECK(contains(fault_of([] { launch("lone", lone_lanes_kernel, {.grid = 1, .block = 32}); }),
+                 "divergent warp collective"));
+  CHECK(contains(fault_of([] { launch("lone", lone_lanes_kernel, {.grid = 1, .block = 16}); }),
+                 "needs a whole warp, this one has 16 lanes"));
 }
 
 }  // namespace

@@ -145,6 +145,9 @@ template <class T>
 T __ldg(const T* address) {
   return *address;
 }
+inline float __expf(float x) {
+  return std::exp(x);
+}
 
 // ---- launch ----
 
