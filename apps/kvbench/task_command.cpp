@@ -14,6 +14,7 @@
 #include "report/csv_reporter.hpp"
 #include "report/json_reporter.hpp"
 #include "report/record_store.hpp"
+#include "task/op_shares.hpp"
 #include "task/task.hpp"
 
 namespace kvbench {
@@ -28,6 +29,7 @@ struct TaskCommand {
   bool json = false;
   bool csv = false;
   bool quiet = false;
+  bool profile = false;
 };
 
 void print_rows(const TaskCommand& command, const std::vector<nlohmann::ordered_json>& rows) {
@@ -54,6 +56,7 @@ void run(TaskCommand& command) {
   if (command.resume && !store) config_error("--resume goes on from the records in --out FOLDER");
   TaskContext context;
   context.quiet = command.quiet;
+  context.profile = command.profile;
   std::vector<nlohmann::ordered_json> rows;
   IndexContents done;
   if (command.resume) {
@@ -72,6 +75,9 @@ void run(TaskCommand& command) {
     for (const RunRecord& record : records) rows.push_back(record_to_row(record));
   }
   print_rows(command, rows);
+  if (command.profile && !command.json && !command.csv) {
+    for (const RunRecord& record : records) write_profiles(std::cout, record);
+  }
   for (const RunRecord& record : records) {
     if (!record.ok) throw Error(record.exit_code, record.policy + ": " + record.reason);
   }
@@ -80,7 +86,7 @@ void run(TaskCommand& command) {
 void add_task_command(CLI::App& app, const TaskInfo& info) {
   CLI::App* added = app.add_subcommand(std::string(info.name), std::string(info.summary));
   const auto command =
-      std::make_shared<TaskCommand>(TaskCommand{info, info.make(), {}, "", {}, {}, {}, {}});
+      std::make_shared<TaskCommand>(TaskCommand{info, info.make(), {}, "", {}, {}, {}, {}, {}});
   SettingSet& settings = command->settings;
   command->task->declare(settings);
   settings.text("out", command->out, "Folder for the records");
@@ -89,6 +95,8 @@ void add_task_command(CLI::App& app, const TaskInfo& info) {
   settings.flag("json", command->json, "Print the records as a JSON array");
   settings.flag("csv", command->csv, "Print the records as CSV");
   settings.flag("quiet", command->quiet, "No progress line");
+  settings.flag("profile", command->profile,
+                "Say which operations the time went to; measuring it takes a little, too");
   add_settings(*added, settings);
   added->footer("Examples:\n" + std::string(info.examples));
   added->callback([command] { run(*command); });

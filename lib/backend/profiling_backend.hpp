@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "backend/backend.hpp"
 
@@ -22,6 +24,8 @@ class ProfilingBackend final : public Backend {
  public:
   // `backend` must outlive this object.
   explicit ProfilingBackend(Backend& backend) : backend_(backend) {}
+  explicit ProfilingBackend(std::unique_ptr<Backend> backend)
+      : owned_(std::move(backend)), backend_(*owned_) {}
 
   // One entry per operation, in a fixed order.
   std::span<const OpProfile> profile() const { return profile_; }
@@ -76,6 +80,7 @@ class ProfilingBackend final : public Backend {
   template <class Work>
   void timed(Op op, Work&& work);
 
+  std::unique_ptr<Backend> owned_;  // or null
   Backend& backend_;
   OpProfile profile_[kOpCount] = {
       {"copy"},      {"embed"},   {"norm"},     {"linear"},    {"activation"},        {"rows"},

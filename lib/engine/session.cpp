@@ -152,7 +152,8 @@ void Session::run(std::span<const std::int32_t> ids, std::size_t unnamed,
     ids = replaced;
   }
   for (std::size_t done = 0; done < ids.size();) {
-    const std::size_t n = advance(ids.subspan(done));
+    const bool scored = done >= unnamed && done - unnamed < targets.size();
+    const std::size_t n = advance(ids.subspan(done), scored);
     tokens_fed_ += static_cast<std::int64_t>(n);
     if (!in_prompt_) decode_tokens_ += static_cast<std::int64_t>(n);
     const std::size_t first = std::max(done, unnamed);
@@ -171,8 +172,8 @@ void Session::share_capacity(std::int64_t longest) {
   if (capacity_ < kUnlimited) policy_.share_capacity(capacity_, longest, layer_capacity_);
 }
 
-// One forward over the first of `ids`; returns over how many.
-std::size_t Session::advance(std::span<const std::int32_t> ids) {
+// One forward over the first of `ids`, which is scored or not; returns over how many.
+std::size_t Session::advance(std::span<const std::int32_t> ids, bool scored) {
   std::size_t n = std::min(static_cast<std::size_t>(tokens_per_step()), ids.size());
   if (!traits_.recompute_length) {
     if (!in_prompt_) ++decode_steps_;
@@ -184,7 +185,7 @@ std::size_t Session::advance(std::span<const std::int32_t> ids) {
   }
   const std::int64_t dense = *traits_.recompute_length - tokens_fed_;
   if (dense <= 0) {
-    recompute_step(ids.front());
+    recompute_step(ids.front(), scored || ids.size() == 1);
     return 1;
   }
   n = std::min(n, static_cast<std::size_t>(dense));
@@ -227,13 +228,15 @@ void Session::step(std::span<const std::int32_t> ids) {
 }
 
 // The window slides by one token, and all of it is computed again at positions 0 .. length-1.
-void Session::recompute_step(std::int32_t id) {
+// Nothing of a window outlives its step, so one of which nobody asks the logits need not be run.
+void Session::recompute_step(std::int32_t id, bool asked) {
   const auto length = static_cast<std::size_t>(*traits_.recompute_length);
   // What has slid out is removed once per window, not once per token.
   if (tail_.size() == 2 * length) tail_.erase(tail_.begin(), tail_.end() - std::ssize(tail_) / 2);
   tail_.push_back(id);
   cache_.clear();
   recompute_dropped_ += config_.n_layers * config_.n_kv_heads;
+  if (!asked) return;
   const std::span<const std::int32_t> window = std::span(tail_).last(length);
   const auto chunk = static_cast<std::size_t>(options_.chunk);
   for (std::size_t first = 0; first < window.size(); first += chunk) {

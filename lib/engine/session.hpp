@@ -102,9 +102,9 @@ class Session final : private LayerHook {
   std::span<const std::int32_t> after_sinks(std::span<const std::int32_t> ids);
   void run(std::span<const std::int32_t> ids, std::size_t unnamed,
            std::span<const std::int32_t> targets, std::span<double> nll);
-  std::size_t advance(std::span<const std::int32_t> ids);
+  std::size_t advance(std::span<const std::int32_t> ids, bool scored);
   void step(std::span<const std::int32_t> ids);
-  void recompute_step(std::int32_t id);
+  void recompute_step(std::int32_t id, bool asked);
   bool selects_now(std::size_t left) const;
   void select_layer(const LayerState& state, std::int64_t tokens_seen);
   void keep_layer(std::int64_t layer, const KeepList& keep);

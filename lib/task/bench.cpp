@@ -14,6 +14,7 @@
 #include "report/json_reporter.hpp"
 #include "report/progress.hpp"
 #include "task/machine_peaks.hpp"
+#include "task/op_shares.hpp"
 #include "task/policy_list.hpp"
 #include "task/run_record.hpp"
 
@@ -63,22 +64,6 @@ Json depth_json(std::int64_t depth, const DepthTimes& times) {
           {"kv_bytes_live", times.kv_bytes_live},
           {"kv_bytes_allocated", times.kv_bytes_allocated},
           {"kv_bytes_peak", times.kv_bytes_peak}};
-}
-
-Json profile_json(std::span<const OpProfile> profile) {
-  double total = 0.0;
-  for (const OpProfile& entry : profile) total += entry.seconds;
-  Json rows = Json::array();
-  for (const OpProfile& entry : profile) {
-    if (entry.calls == 0) continue;
-    rows.push_back({{"op", entry.name},
-                    {"calls", entry.calls},
-                    {"seconds", entry.seconds},
-                    {"share", entry.seconds / total},
-                    {"gflop_per_s", entry.flops / entry.seconds / 1e9},
-                    {"gb_per_s", entry.bytes / entry.seconds / 1e9}});
-  }
-  return rows;
 }
 
 class BenchRun {
@@ -272,9 +257,9 @@ void BenchRun::finish(Contender& contender, const std::optional<double>& full_de
   for (std::size_t i = 0; i < contender.depths.size(); ++i) {
     depths.push_back(depth_json(request_.depths[i], contender.depths[i]));
   }
-  record.details_json = dump_json(Json{{"depths", depths},
-                                       {"prefill_profile", profile_json(contender.prefill_profile)},
-                                       {"decode_profile", profile_json(contender.decode_profile)}});
+  record.details_json = dump_json(Json{{"depths", depths}});
+  add_profile("prefill_profile", contender.prefill_profile, record);
+  add_profile("decode_profile", contender.decode_profile, record);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace kvbench {
 
 std::vector<RunRecord> run_full_first(const std::vector<ConfiguredPolicy>& policies,
-                                      const TaskContext& context, const PolicyRun& task) {
+                                      TaskContext& context, const PolicyRun& task) {
   std::vector<std::size_t> order(policies.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_partition(order.begin(), order.end(),

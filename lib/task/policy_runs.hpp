@@ -21,6 +21,6 @@ struct PolicyRun {
 
 // `full` first, so that the others can be compared with it; see Task::run for what comes back.
 std::vector<RunRecord> run_full_first(const std::vector<ConfiguredPolicy>& policies,
-                                      const TaskContext& context, const PolicyRun& task);
+                                      TaskContext& context, const PolicyRun& task);
 
 }  // namespace kvbench

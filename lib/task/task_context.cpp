@@ -7,6 +7,7 @@
 
 #include "backend/registry.hpp"
 #include "core/clock.hpp"
+#include "task/op_shares.hpp"
 
 namespace kvbench {
 
@@ -16,14 +17,29 @@ LoadedModel& TaskContext::load(const RunSettings& settings) {
       dtype_name(settings.dtype), settings.backend, settings.threads);
   if (key == loaded_key_) return loaded_;
   loaded_key_.clear();
+  profiler_ = nullptr;
   loaded_.model.reset();  // before the next one is read: two may not fit
   loaded_.backend.reset();
   const auto start = Clock::now();
   loaded_.backend = make_backend(settings.backend, settings.threads);
+  if (profile) {
+    auto profiler = std::make_unique<ProfilingBackend>(std::move(loaded_.backend));
+    profiler_ = profiler.get();
+    loaded_.backend = std::move(profiler);
+  }
   loaded_.model.emplace(settings.load_model(*loaded_.backend));
   loaded_.load_seconds = seconds_since(start);
+  if (profiler_ != nullptr) profiler_->clear();
   loaded_key_ = key;
   return loaded_;
+}
+
+void TaskContext::finish(RunRecord& record) {
+  if (profiler_ != nullptr) {
+    if (!has_profile(record)) add_profile("profile", profiler_->profile(), record);
+    profiler_->clear();
+  }
+  if (on_record) on_record(record);
 }
 
 std::optional<double> number_in_row(const IndexEntry& entry, const std::string& key) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "backend/backend.hpp"
+#include "backend/profiling_backend.hpp"
 #include "model/model.hpp"
 #include "report/record.hpp"
 #include "report/record_store.hpp"
@@ -23,7 +24,8 @@ struct LoadedModel {
 
 class TaskContext {
  public:
-  bool quiet = false;  // no progress line
+  bool quiet = false;    // no progress line
+  bool profile = false;  // records say which operations the time went to
   // Where records go as soon as they are whole; may be empty.
   std::function<void(const RunRecord&)> on_record;
   // Runs that are done already, and are not run again; null: none.
@@ -41,13 +43,13 @@ class TaskContext {
     if (found != nullptr && on_done) on_done(*found);
     return found;
   }
-  void finish(const RunRecord& record) const {
-    if (on_record) on_record(record);
-  }
+  // The record is whole, but for the profile of what was run since the last one.
+  void finish(RunRecord& record);
 
  private:
   std::string loaded_key_;
   LoadedModel loaded_;
+  ProfilingBackend* profiler_ = nullptr;  // the loaded backend, where `profile` is asked for
 };
 
 // A number of an index line, such as its "ppl".

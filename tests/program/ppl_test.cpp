@@ -72,6 +72,24 @@ TEST_CASE("ppl: a table with one line for each policy") {
   CHECK(lines[2].rfind("sink2+6", 0) == 0);
 }
 
+TEST_CASE("--profile: shares of the operations, as a table and in the record") {
+  const auto table = ppl({"--ids", kForty, "--policy", "full", "--profile"});
+  CHECK(table.exit_code == 0);
+  CHECK(contains(table.out, "full, profile"));
+  CHECK(contains(table.out, "attention"));
+  const test::TempDir folder;
+  const auto kept = ppl({"--ids", kForty, "--policy", "full", "--policy", "sink2+6", "--profile",
+                         "--json", "--out", folder.path().string()});
+  for (const json& row : rows(kept)) {
+    const auto file = folder.path() / (row.at("config_hash").get<std::string>() + ".json");
+    const json profile = json::parse(test::read_text(file)).at("details").at("profile");
+    double shares = 0.0;
+    for (const json& entry : profile) shares += entry.at("share").get<double>();
+    CHECK(std::abs(shares - 1.0) < 1e-9);
+    CHECK(profile.size() > 5);
+  }
+}
+
 TEST_CASE("ppl --csv: a header and a line for each policy, equally many fields") {
   const auto result = ppl({"--ids", kForty, "--policy", "full", "--policy", "window8", "--csv"});
   CHECK(result.exit_code == 0);

@@ -117,7 +117,7 @@ void CpuBackend::copy_rows(void* destination, const void* source, std::size_t by
 std::unique_ptr<LinearWeight> CpuBackend::make_linear(std::span<const TensorView> parts,
                                                       std::span<const TensorView> biases,
                                                       DType compute) {
-  return std::make_unique<PackedMatrix>(engine_, parts, biases, compute);
+  return std::make_unique<PackedMatrix>(engine_, arena_, parts, biases, compute);
 }
 
 std::unique_ptr<EmbeddingTable> CpuBackend::make_table(const TensorView& rows) {

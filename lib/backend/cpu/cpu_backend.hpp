@@ -9,6 +9,7 @@
 #include "backend/backend.hpp"
 #include "backend/cpu/attention.hpp"
 #include "backend/cpu/attention_weights.hpp"
+#include "backend/cpu/weight_arena.hpp"
 
 namespace kvbench {
 
@@ -51,6 +52,7 @@ class CpuBackend final : public Backend {
   int threads_;
   dnnl::engine engine_;
   dnnl::stream stream_;
+  WeightArena arena_;
   std::vector<AttentionScratch> attention_scratch_;  // [threads]
   std::vector<WeightsTile> weights_tiles_;           // of the last attention_weights call
   std::vector<float> decode_parts_;                  // see cpu_attention_decode

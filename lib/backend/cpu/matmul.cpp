@@ -60,8 +60,9 @@ void convert_rows(const TensorView& part, std::int64_t first, std::int64_t count
 
 }  // namespace
 
-PackedMatrix::PackedMatrix(const dnnl::engine& engine, std::span<const TensorView> parts,
-                           std::span<const TensorView> biases, DType compute)
+PackedMatrix::PackedMatrix(const dnnl::engine& engine, WeightArena& arena,
+                           std::span<const TensorView> parts, std::span<const TensorView> biases,
+                           DType compute)
     : engine_(engine),
       in_features_(parts.front().shape.at(1)),
       out_features_(total_rows(parts)),
@@ -80,13 +81,14 @@ PackedMatrix::PackedMatrix(const dnnl::engine& engine, std::span<const TensorVie
       values += rows;
     }
   }
-  pack(parts);
+  pack(arena, parts);
 }
 
-void PackedMatrix::pack(std::span<const TensorView> parts) {
+void PackedMatrix::pack(WeightArena& arena, std::span<const TensorView> parts) {
   const dnnl::memory::desc any({in_features_, out_features_}, onednn_type(compute_), Tag::any);
   const auto chosen = describe(kLayoutRows, false, any);
-  packed_ = dnnl::memory(chosen.weights_desc(), engine_);
+  storage_ = arena.allocate(chosen.weights_desc().get_size());
+  packed_ = dnnl::memory(chosen.weights_desc(), engine_, storage_.get());
 
   const bool bf16 = compute_ == DType::bf16;
   const dnnl::memory::desc readable({in_features_, out_features_}, onednn_type(compute_),

@@ -6,10 +6,12 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "backend/backend.hpp"
+#include "backend/cpu/weight_arena.hpp"
 
 namespace kvbench {
 
@@ -18,7 +20,7 @@ class PackedMatrix final : public LinearWeight {
  public:
   // Rows of `parts` stacked; see Backend::make_linear. DeviceError if this processor has no fast
   // product for the dtype.
-  PackedMatrix(const dnnl::engine& engine, std::span<const TensorView> parts,
+  PackedMatrix(const dnnl::engine& engine, WeightArena& arena, std::span<const TensorView> parts,
                std::span<const TensorView> biases, DType compute);
 
   std::int64_t in_features() const override { return in_features_; }
@@ -44,12 +46,13 @@ class PackedMatrix final : public LinearWeight {
   Product& product(std::int64_t n_rows, bool accumulate) const;
   dnnl::matmul::primitive_desc describe(std::int64_t n_rows, bool accumulate,
                                         const dnnl::memory::desc& weights) const;
-  void pack(std::span<const TensorView> parts);
+  void pack(WeightArena& arena, std::span<const TensorView> parts);
 
   dnnl::engine engine_;
   std::int64_t in_features_ = 0;
   std::int64_t out_features_ = 0;
   DType compute_;
+  std::shared_ptr<std::byte> storage_;  // of packed_
   dnnl::memory packed_;
   std::int64_t padded_in_ = 0;  // where the layout is one that VectorProduct reads, else 0
   dnnl::memory bias_;           // [1, out_features] f32, or empty

@@ -82,6 +82,27 @@ TEST_CASE("how a text is fed does not change its losses") {
   }
 }
 
+TEST_CASE("what nobody scores leaves what is scored after it alone") {
+  const Ids ids = some_ids(40);
+  for (const std::string policy : {"recompute9", "recompute30", "sink3+5"}) {
+    CAPTURE(policy);
+    const auto all = losses(tiny("llama"), policy, ids, {64}, 64);
+    const ConfiguredPolicy configured = make_policy(policy);
+    Session session(tiny("llama"), backend(), *configured.policy, {});
+    session.begin(std::ssize(ids));
+    session.prefill(std::span(ids).first(25), {}, {});
+    std::vector<float> logits(static_cast<std::size_t>(session.vocab_size()));
+    session.last_logits(logits);
+    double total = 0.0;
+    for (const float logit : logits) total += std::exp(static_cast<double>(logit));
+    const double first = std::log(total) - logits[static_cast<std::size_t>(ids[25])];
+    CHECK(std::abs(first - all[24]) < 1e-5);
+    std::vector<double> rest(14);
+    session.feed(std::span(ids).subspan(25, 14), std::span(ids).subspan(26, 14), rest);
+    CHECK(largest_gap(rest, {all.begin() + 25, all.end()}) < 1e-5);
+  }
+}
+
 TEST_CASE("the model's own window under a policy that keeps less or more than it") {
   const Ids ids = some_ids(40);
   const auto full = losses(tiny("mistral_w4"), "full", ids, {64}, 64);
