@@ -1,6 +1,7 @@
 // Attention on the CPU: blocked, online softmax, cost proportional to the entries that are seen.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "backend/backend.hpp"
@@ -14,6 +15,7 @@ struct AttentionScratch {
   std::vector<float> q_sink;                      // [head_dim, n_columns] rotated for the sinks
   std::vector<float> keys;                        // [kKeyBlock, head_dim] widened, rotated
   std::vector<float> values;                      // [kKeyBlock, head_dim] widened
+  std::vector<std::uint32_t> pairs;               // [kKeyBlock, head_dim / 2] of keys or values
   std::vector<float> scores;                      // [kKeyBlock, n_columns]
   std::vector<float> output;                      // [head_dim, n_columns]
   std::vector<float> maximum;                     // [n_columns]

@@ -4,6 +4,7 @@
 #include "backend/cpu/attention_tile.hpp"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "backend/cpu/activation_kernels.hpp"
 #include "backend/cpu/rotation.hpp"
@@ -172,6 +173,32 @@ const float* load_values(const AttentionArgs& args, const KvHeadView& kv, std::i
   return load_rows(kv.quantised_values, kv.values, args, slot, n, false, scratch);
 }
 
+bool takes_pairs(const AttentionArgs& args) {
+  const auto quantised = [](const KvHeadView& kv) {
+    return kv.quantised_keys.n_rows > 0 || kv.quantised_values.n_rows > 0;
+  };
+  return args.kv_dtype == DType::bf16 && args.out_dtype == DType::bf16 && args.head_dim % 2 == 0 &&
+         tile::multiplies_pairs() && std::ranges::none_of(args.kv, quantised);
+}
+
+const std::uint32_t* load_key_pairs(const AttentionArgs& args, const KvHeadView& kv,
+                                    std::int64_t slot, std::int64_t n, float* floats,
+                                    std::uint32_t* scratch) {
+  if (args.slot_rope.cosine == nullptr) {
+    const auto* stored = static_cast<const std::uint16_t*>(kv.keys) + slot * args.head_dim;
+    return reinterpret_cast<const std::uint32_t*>(stored);
+  }
+  const float* keys = load_keys(args, kv, slot, n, floats);
+  tile::floats_to_bf16(keys, n * args.head_dim, reinterpret_cast<std::uint16_t*>(scratch));
+  return scratch;
+}
+
+void load_value_pairs(const AttentionArgs& args, const KvHeadView& kv, std::int64_t slot,
+                      std::int64_t n, std::uint32_t* out) {
+  const auto* stored = static_cast<const std::uint16_t*>(kv.values) + slot * args.head_dim;
+  tile::pack_row_pairs(stored, n, args.head_dim, out);
+}
+
 bool block_mask(const Tile& tile, const std::vector<VisibleSlots>& visible, bool sinks,
                 std::int64_t slot, std::int64_t n, std::vector<std::int32_t>& first_key,
                 std::vector<std::int32_t>& last_key) {
@@ -190,22 +217,29 @@ bool block_mask(const Tile& tile, const std::vector<VisibleSlots>& visible, bool
   return masked;
 }
 
-void block_scores(const Tile& tile, const float* keys, bool sinks, std::int64_t slot,
-                  std::int64_t n, const float* q, float* scores) {
-  const std::int64_t d = tile.args->head_dim;
-  tile::product({.a = keys,
-                 .a_row = d,
-                 .a_inner = 1,
-                 .b = q,
-                 .c = scores,
-                 .n_rows = n,
-                 .n_inner = d,
-                 .n_columns = tile.n_columns,
-                 .accumulate = false});
+template <class Lane>
+void block_scores(const Tile& tile, const Lane* keys, bool sinks, std::int64_t slot, std::int64_t n,
+                  const Lane* q, float* scores) {
+  const auto per_lane = static_cast<std::int64_t>(std::is_same_v<Lane, float> ? 1 : 2);
+  const std::int64_t inner = tile.args->head_dim / per_lane;
+  tile::product(tile::ProductOf<Lane>{.a = keys,
+                                      .a_row = inner,
+                                      .a_inner = 1,
+                                      .b = q,
+                                      .c = scores,
+                                      .n_rows = n,
+                                      .n_inner = inner,
+                                      .n_columns = tile.n_columns,
+                                      .accumulate = false});
   if (tile.args->logit_cap > 0.0f) {
     tile::soft_cap(scores, n * tile.n_columns, tile.args->logit_cap);
   }
   if (tile.args->alibi_slopes != nullptr) add_alibi(tile, sinks, slot, n, scores);
 }
+
+template void block_scores(const Tile&, const float*, bool, std::int64_t, std::int64_t,
+                           const float*, float*);
+template void block_scores(const Tile&, const std::uint32_t*, bool, std::int64_t, std::int64_t,
+                           const std::uint32_t*, float*);
 
 }  // namespace kvbench

@@ -22,6 +22,7 @@ struct Tile {
   std::int64_t n_tokens;
   std::int64_t n_columns;     // n_tokens * group, padded
   std::int64_t n_sink_slots;  // slots that hold one of the text's first `sinks` tokens
+  bool pairs = false;         // products are of pairs of bf16
 
   const KvHeadView& kv() const { return args->kv[static_cast<std::size_t>(kv_head)]; }
 };
@@ -47,6 +48,19 @@ const float* load_keys(const AttentionArgs& args, const KvHeadView& kv, std::int
 const float* load_values(const AttentionArgs& args, const KvHeadView& kv, std::int64_t slot,
                          std::int64_t n, float* scratch);
 
+// Whether keys and values can be multiplied as pairs of bf16: they are stored so, and the processor
+// does it faster than in f32.
+bool takes_pairs(const AttentionArgs& args);
+
+// As load_keys, in pairs along the head: [n, head_dim / 2] lanes, in `scratch` or in place.
+// `floats` is working memory [n, head_dim] for keys that have to be turned.
+const std::uint32_t* load_key_pairs(const AttentionArgs& args, const KvHeadView& kv,
+                                    std::int64_t slot, std::int64_t n, float* floats,
+                                    std::uint32_t* scratch);
+// Values in pairs of neighbouring slots: out [(n + 1) / 2, head_dim] lanes.
+void load_value_pairs(const AttentionArgs& args, const KvHeadView& kv, std::int64_t slot,
+                      std::int64_t n, std::uint32_t* out);
+
 // The visible keys of block [slot, slot + n), per column: [first_key, last_key). Padding columns
 // see all. False when every query sees the whole block, so that nothing need be masked.
 bool block_mask(const Tile& tile, const std::vector<VisibleSlots>& visible, bool sinks,
@@ -55,7 +69,9 @@ bool block_mask(const Tile& tile, const std::vector<VisibleSlots>& visible, bool
 
 // scores [n, n_columns] = keys [n, head_dim] . q [head_dim, n_columns], capped and biased as the
 // arguments of attention say; the keys are those of slots [slot, slot + n), sinks or others.
-void block_scores(const Tile& tile, const float* keys, bool sinks, std::int64_t slot,
-                  std::int64_t n, const float* q, float* scores);
+// Lane: float, or std::uint32_t for pairs of bf16 along the head.
+template <class Lane>
+void block_scores(const Tile& tile, const Lane* keys, bool sinks, std::int64_t slot, std::int64_t n,
+                  const Lane* q, float* scores);
 
 }  // namespace kvbench

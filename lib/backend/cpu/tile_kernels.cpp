@@ -29,76 +29,6 @@ HWY_INLINE Vec exp(Vec x) {
   return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(kF32, x));
 }
 
-// ---- product ----
-
-// Vectors of columns per register tile: with 6 rows, 24 of 32 registers or 12 of 16.
-#if HWY_TARGET <= HWY_AVX3
-constexpr int kWide = 4;
-#else
-constexpr int kWide = 2;
-#endif
-
-template <int kRows, int kVectors>
-HWY_INLINE void product_tile(const ProductArgs& p, std::int64_t row, std::int64_t column) {
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(kF32));
-  Vec sum[kRows][kVectors];
-  for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) {
-      const float* c = p.c + (row + r) * p.n_columns + column + v * lanes;
-      sum[r][v] = p.accumulate ? hn::LoadU(kF32, c) : hn::Zero(kF32);
-    }
-  }
-  const float* a = p.a + row * p.a_row;
-  const float* b = p.b + column;
-  for (std::int64_t i = 0; i < p.n_inner; ++i, a += p.a_inner, b += p.n_columns) {
-    Vec right[kVectors];
-    for (int v = 0; v < kVectors; ++v) right[v] = hn::LoadU(kF32, b + v * lanes);
-    for (int r = 0; r < kRows; ++r) {
-      const Vec left = hn::Set(kF32, a[r * p.a_row]);
-      for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::MulAdd(left, right[v], sum[r][v]);
-    }
-  }
-  for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) {
-      hn::StoreU(sum[r][v], kF32, p.c + (row + r) * p.n_columns + column + v * lanes);
-    }
-  }
-}
-
-template <int kVectors>
-HWY_INLINE void product_columns(const ProductArgs& p, std::int64_t column) {
-  std::int64_t row = 0;
-  for (; row + 6 <= p.n_rows; row += 6) product_tile<6, kVectors>(p, row, column);
-  switch (p.n_rows - row) {
-    case 5:
-      product_tile<5, kVectors>(p, row, column);
-      break;
-    case 4:
-      product_tile<4, kVectors>(p, row, column);
-      break;
-    case 3:
-      product_tile<3, kVectors>(p, row, column);
-      break;
-    case 2:
-      product_tile<2, kVectors>(p, row, column);
-      break;
-    case 1:
-      product_tile<1, kVectors>(p, row, column);
-      break;
-    default:
-      break;
-  }
-}
-
-void Product(const ProductArgs& p) {
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(kF32));
-  std::int64_t column = 0;
-  for (; column + kWide * lanes <= p.n_columns; column += kWide * lanes) {
-    product_columns<kWide>(p, column);
-  }
-  for (; column < p.n_columns; column += lanes) product_columns<1>(p, column);
-}
-
 // ---- softmax ----
 
 // The scores of one vector of queries, keys below one another.
@@ -284,7 +214,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace kvbench::tile {
 
-HWY_EXPORT(Product);
 HWY_EXPORT(SoftmaxStep);
 HWY_EXPORT(WeightsFromScores);
 HWY_EXPORT(FoldLogits);
@@ -294,10 +223,6 @@ HWY_EXPORT(RotateHalves);
 HWY_EXPORT(Bf16ToFloats);
 HWY_EXPORT(FloatsToBf16);
 HWY_EXPORT(InstructionSet);
-
-void product(const ProductArgs& args) {
-  HWY_DYNAMIC_DISPATCH(Product)(args);
-}
 
 void softmax_step(const SoftmaxArgs& args) {
   HWY_DYNAMIC_DISPATCH(SoftmaxStep)(args);

@@ -4,28 +4,9 @@
 
 #include <cstdint>
 
+#include "backend/cpu/product_kernel.hpp"
+
 namespace kvbench::tile {
-
-// Columns of every tile are padded to this many floats, whatever the vector width.
-constexpr std::int64_t kPad = 16;
-
-inline std::int64_t padded(std::int64_t n) {
-  return (n + kPad - 1) / kPad * kPad;
-}
-
-// C (+)= A B, where A's element (row, inner) lies at a[row * a_row + inner * a_inner].
-struct ProductArgs {
-  const float* a;  // [n_rows, n_inner] by the two strides
-  std::int64_t a_row;
-  std::int64_t a_inner;
-  const float* b;  // [n_inner, n_columns], dense
-  float* c;        // [n_rows, n_columns], dense
-  std::int64_t n_rows;
-  std::int64_t n_inner;
-  std::int64_t n_columns;  // multiple of kPad
-  bool accumulate;
-};
-void product(const ProductArgs& args);
 
 // One step of the online softmax over a block of keys, for n_queries queries side by side:
 // masks the scores outside [first_key, last_key), turns them into exp(score - maximum), and

@@ -200,6 +200,38 @@ TEST_CASE("attention: output in bf16 is the f32 one, rounded") {
   }
 }
 
+// Queries and weights are rounded too, where the processor multiplies bf16: the reference is of the
+// values as they are stored.
+TEST_CASE("attention: everything in bf16") {
+  std::uint64_t seed = 700;
+  for (const std::int64_t head_dim : {8, 64, 80, 128}) {
+    for (const std::int64_t n_tokens : {2, 7, 43, 131}) {
+      for (const std::int64_t stored : {0, 1, 64, 200}) {
+        for (const bool by_slot : {false, true}) {
+          AttentionShape shape{.head_dim = head_dim,
+                               .group = 3,
+                               .n_tokens = n_tokens,
+                               .stored = stored,
+                               .kv_dtype = DType::bf16,
+                               .out_dtype = DType::bf16,
+                               .rotary_dim = head_dim,
+                               .by_slot = by_slot,
+                               .seed = ++seed};
+          if (stored == 200) shape.sinks = 4;
+          CAPTURE(seed);
+          AttentionCase c(shape);
+          CpuBackend backend(1);
+          backend.attention(c.args());
+          const auto expected = c.expected();
+          CHECK(test::largest_gap(c.output(), expected.output) <
+                2 * test::tolerance(DType::bf16, 1.7));
+          CHECK(test::largest_gap(c.log_sum_exp(), expected.log_sum_exp) < 0x1p-6);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("attention: the same bits for every number of threads") {
   const AttentionShape shape{
       .head_dim = 64, .group = 3, .n_kv_heads = 3, .n_tokens = 100, .stored = 300};

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -75,6 +76,63 @@ TEST_CASE("product: odd sizes, both strides of A, overwriting and adding") {
           }
         }
       }
+    }
+  });
+}
+
+// Rows of bf16 packed in pairs, from floats in place and from stored rows, and their product.
+TEST_CASE("product of pairs: odd inner sizes, both ways of packing") {
+  under_every_instruction_set([] {
+    Rng rng(11);
+    for (const std::int64_t inner : {1, 2, 7, 64}) {
+      for (const std::int64_t rows : {1, 6, 17, 80}) {
+        constexpr std::int64_t kColumns = 80;
+        const auto a = test::rounded(random_floats(rng, inner * rows), DType::bf16);
+        const auto b = test::rounded(random_floats(rng, inner * kColumns), DType::bf16);
+        const std::int64_t lanes = (inner + 1) / 2;
+        std::vector<std::uint32_t> a_pairs(static_cast<std::size_t>(lanes * rows));
+        tile::pack_row_pairs(test::to_bf16(a).data(), inner, rows, a_pairs.data());
+        auto b_pairs = b;
+        tile::pack_row_pairs(b_pairs.data(), inner, kColumns);
+        auto c = random_floats(rng, rows * kColumns);
+        std::vector<double> expected(c.begin(), c.end());
+        for (std::int64_t r = 0; r < rows; ++r) {
+          for (std::int64_t j = 0; j < kColumns; ++j) {
+            for (std::int64_t i = 0; i < inner; ++i) {
+              expected[static_cast<std::size_t>(r * kColumns + j)] +=
+                  static_cast<double>(a[static_cast<std::size_t>(i * rows + r)]) *
+                  b[static_cast<std::size_t>(i * kColumns + j)];
+            }
+          }
+        }
+        tile::product(
+            tile::PairProductArgs{.a = a_pairs.data(),
+                                  .a_row = 1,
+                                  .a_inner = rows,
+                                  .b = reinterpret_cast<const std::uint32_t*>(b_pairs.data()),
+                                  .c = c.data(),
+                                  .n_rows = rows,
+                                  .n_inner = lanes,
+                                  .n_columns = kColumns,
+                                  .accumulate = true});
+        REQUIRE(test::largest_gap(c, expected) < 1e-4);
+      }
+    }
+  });
+}
+
+TEST_CASE("packing pairs rounds to nearest even and keeps a NaN one") {
+  under_every_instruction_set([] {
+    std::vector<float> rows(32, 1.0f);
+    const std::uint32_t bits[] = {0x7FFFFFFFu, 0xFFFFFFFFu, 0x3F808000u, 0x3F818000u, 0x7F800000u};
+    for (std::size_t i = 0; i < std::size(bits); ++i) rows[i] = std::bit_cast<float>(bits[i]);
+    std::vector<std::uint16_t> expected;
+    for (std::size_t i = 0; i < 16; ++i) expected.push_back(float_to_bf16(rows[i]));
+    tile::pack_row_pairs(rows.data(), 2, 16);
+    for (std::size_t i = 0; i < 16; ++i) {
+      const auto pair = std::bit_cast<std::uint32_t>(rows[i]);
+      CHECK((pair & 0xFFFFu) == expected[i]);
+      CHECK((pair >> 16) == 0x3F80u);
     }
   });
 }
