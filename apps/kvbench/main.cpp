@@ -7,6 +7,7 @@
 #include <new>
 
 #include "apps/kvbench/commands.hpp"
+#include "apps/kvbench/thread_waiting.hpp"
 #include "core/error.hpp"
 #include "report/environment.hpp"
 
@@ -42,6 +43,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  kvbench::shorten_thread_waiting(argv);
   try {
     return run(argc, argv);
   } catch (const kvbench::Error& error) {
