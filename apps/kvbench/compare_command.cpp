@@ -23,6 +23,7 @@ struct CompareOptions {
   std::string tolerances;
   bool speed = false;
   bool allow_missing = false;
+  bool allow_unequal = false;
   bool json = false;
   bool markdown = false;
 };
@@ -39,6 +40,10 @@ void run(const CompareOptions& options) {
   const Comparison comparison =
       compare_results(read_results(options.results[0]), read_results(options.results[1]),
                       tolerances, options.allow_missing);
+  if (!comparison.unequal.empty() && !options.allow_unequal) {
+    config_error("{}: their numbers cannot be compared (--allow-unequal compares them)",
+                 comparison.unequal.front());
+  }
   if (options.json) {
     fmt::print("{}\n", dump_json(comparison_to_json(comparison), 2));
   } else {
@@ -61,6 +66,8 @@ void add_compare_command(CLI::App& app) {
                 "JSON file: how far each metric may drift, and which direction is worse");
   settings.flag("speed", options->speed, "Compare tokens per second and process memory too");
   settings.flag("allow_missing", options->allow_missing, "What only A has is no regression");
+  settings.flag("allow_unequal", options->allow_unequal,
+                "Compare runs that held different numbers of entries too");
   settings.flag("json", options->json, "Print one JSON document");
   settings.flag("markdown", options->markdown, "Print Markdown for a pull request");
   add_settings(*command, settings, "results");

@@ -10,6 +10,7 @@
 #include "report/compare.hpp"
 #include "report/compare_text.hpp"
 #include "report/durable_file.hpp"
+#include "report/equal_budgets.hpp"
 #include "report/html_report.hpp"
 #include "report/markdown_report.hpp"
 #include "task/task.hpp"
@@ -23,6 +24,7 @@ struct ReportOptions {
   std::string format = "html";
   std::string out;
   std::string title = "KV-cache eviction: results";
+  bool allow_unequal = false;
 };
 
 // None for a task that this build does not know, as in results of another version.
@@ -52,6 +54,7 @@ void run(const ReportOptions& options) {
     config_error("--out: missing: the file that the page is written to");
   }
   const std::vector<std::filesystem::path> paths(options.results.begin(), options.results.end());
+  if (!options.allow_unequal) require_equal_budgets(read_results(paths));
   const std::string text = options.format == "md"
                                ? markdown(options, paths)
                                : html_report(read_results(paths), options.title, columns_of);
@@ -77,6 +80,8 @@ void add_report_command(CLI::App& app) {
                   "html, or md: Markdown tables; of two results also what changed from the first "
                   "to the second");
   settings.text("title", options->title, "Title of the page");
+  settings.flag("allow_unequal", options->allow_unequal,
+                "Show policies that held different numbers of entries under one budget too");
   add_settings(*command, settings, "results");
   command->footer(
       "Examples:\n"

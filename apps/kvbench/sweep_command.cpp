@@ -14,6 +14,7 @@
 #include "core/error.hpp"
 #include "report/csv_reporter.hpp"
 #include "report/environment.hpp"
+#include "report/equal_budgets.hpp"
 #include "report/json_reporter.hpp"
 #include "report/record_store.hpp"
 #include "task/sweep.hpp"
@@ -42,6 +43,7 @@ struct SweepCommand {
   bool csv = false;
   bool json = false;
   bool quiet = false;
+  bool allow_unequal = false;
 
   void declare();
 };
@@ -58,6 +60,8 @@ void SweepCommand::declare() {
   settings.flag("fail_fast", fail_fast, "Stop at the first cell that fails");
   settings.text("shard", shard, "I/N: run the I-th of N parts, as the processes of a job array do");
   settings.integer("jobs", jobs, 1, kMaxJobs, "Worker processes; they divide the CPUs");
+  settings.flag("allow_unequal", allow_unequal,
+                "Tables of policies that held different numbers of entries under one budget too");
   settings.flag("json", json, "Print the records of the folder as a JSON array");
   settings.flag("csv", csv, "Print the records of the folder as CSV");
   settings.flag("quiet", quiet, "No progress lines");
@@ -129,6 +133,7 @@ void print_results(const SweepCommand& command, const std::filesystem::path& out
   } else if (command.csv) {
     write_csv(std::cout, rows);
   } else {
+    if (!command.allow_unequal) require_equal_budgets(read_results(out));
     print_tables(std::cout, rows);
   }
   std::cout.flush();

@@ -9,6 +9,7 @@
 #include <set>
 #include <tuple>
 
+#include "apps/kvbench/cell_times.hpp"
 #include "report/console_reporter.hpp"
 
 namespace kvbench {
@@ -62,46 +63,6 @@ std::vector<Json> of_task(const std::vector<Json>& rows, std::string_view task) 
   return own;
 }
 
-// Tokens per second of finished runs: of the same task, model and policy, else of any policy.
-class MeasuredSpeed {
- public:
-  explicit MeasuredSpeed(const std::filesystem::path& out) {
-    if (out.empty() || !std::filesystem::exists(out / "index.jsonl")) return;
-    for (const IndexEntry& entry : RecordStore(out).read().entries) {
-      const Json row = Json::parse(entry.row_json);
-      const Json speed = field(row, "tokens_per_s");
-      if (!entry.ok || !speed.is_number() || speed.get<double>() <= 0) continue;
-      const std::string key =
-          key_of(field(row, "task").get<std::string>(), field(row, "model").get<std::string>());
-      rates_[key + entry.policy].push_back(speed.get<double>());
-      rates_[key].push_back(speed.get<double>());
-      ++runs_;
-    }
-  }
-
-  std::size_t runs() const { return runs_; }
-
-  std::optional<double> seconds(const SweepCell& cell, std::int64_t tokens) const {
-    const SettingTexts* model = cell.find("model");
-    const std::string key = key_of(cell.task, model == nullptr ? "" : model->front());
-    auto found = rates_.find(key + cell.policy);
-    if (found == rates_.end()) found = rates_.find(key);
-    if (found == rates_.end()) return std::nullopt;
-    std::vector<double> rates = found->second;
-    std::nth_element(rates.begin(), rates.begin() + static_cast<std::ptrdiff_t>(rates.size() / 2),
-                     rates.end());
-    return static_cast<double>(tokens) / rates[rates.size() / 2];
-  }
-
- private:
-  static std::string key_of(const std::string& task, const std::string& model) {
-    return task + "\n" + model + "\n";
-  }
-
-  std::map<std::string, std::vector<double>> rates_;
-  std::size_t runs_ = 0;
-};
-
 // The settings in which the cells of a plan differ, as text.
 std::vector<std::string> varying_keys(const SweepPlan& plan) {
   std::vector<std::string> keys;
@@ -122,7 +83,7 @@ std::vector<std::string> varying_keys(const SweepPlan& plan) {
 }
 
 Json plan_row(const SweepCell& cell, std::size_t number, const std::vector<std::string>& keys,
-              const MeasuredSpeed& speed, TaskContext& context, double& total_seconds) {
+              CellTimes& times, TaskContext& context) {
   std::vector<std::string> policies;
   if (!cell.policy.empty()) policies.push_back(cell.policy);
   const TaskEstimate estimate = prepare_task(cell, policies, false).task->estimate(context);
@@ -133,17 +94,14 @@ Json plan_row(const SweepCell& cell, std::size_t number, const std::vector<std::
   }
   row["tokens"] = estimate.tokens;
   row["kv_bytes"] = estimate.kv_bytes;
-  if (const auto seconds = speed.seconds(cell, estimate.tokens)) {
-    row["seconds"] = *seconds;
-    total_seconds += *seconds;
-  }
+  row["seconds"] = times.seconds(cell, estimate);
   return row;
 }
 
 }  // namespace
 
 void print_plan(std::ostream& stream, const SweepPlan& plan, const std::filesystem::path& out) {
-  const MeasuredSpeed speed(out);
+  CellTimes times(out);
   const std::vector<std::string> keys = varying_keys(plan);
   std::vector<ReportColumn> columns{{"cell", "cell", CellFormat::count},
                                     {"task", "task", CellFormat::text}};
@@ -151,7 +109,7 @@ void print_plan(std::ostream& stream, const SweepPlan& plan, const std::filesyst
   columns.push_back({"policy", "", CellFormat::policy});
   columns.push_back({"tokens", "tokens", CellFormat::count});
   columns.push_back({"KV peak", "kv_bytes", CellFormat::bytes});
-  if (speed.runs() > 0) columns.push_back({"seconds", "seconds", CellFormat::real});
+  columns.push_back({"seconds", "seconds", CellFormat::real});
   TaskContext context;
   context.quiet = true;
   std::vector<Json> rows;
@@ -159,22 +117,16 @@ void print_plan(std::ostream& stream, const SweepPlan& plan, const std::filesyst
   std::int64_t total_tokens = 0;
   for (const SweepGroup& group : plan.groups) {
     for (const SweepCell& cell : group.cells) {
-      rows.push_back(plan_row(cell, rows.size() + 1, keys, speed, context, total_seconds));
+      rows.push_back(plan_row(cell, rows.size() + 1, keys, times, context));
       total_tokens += rows.back()["tokens"].get<std::int64_t>();
+      total_seconds += rows.back()["seconds"].get<double>();
     }
   }
   write_table(stream, columns, rows);
   stream << fmt::format("{} cells in {} runs, {} tokens; records go to {}\n", plan.cell_count(),
                         plan.groups.size(), human_count(total_tokens),
                         out.empty() ? "no folder yet: give --out" : out.string());
-  if (speed.runs() > 0) {
-    stream << fmt::format(
-        "time: {:.0f} s one after the other, at the tokens per second of {} "
-        "finished runs there\n",
-        total_seconds, speed.runs());
-  } else {
-    stream << "time: unknown until one run is finished there\n";
-  }
+  stream << fmt::format("time: {:.0f} s one after the other, {}\n", total_seconds, times.basis());
 }
 
 std::vector<Json> rows_in_order(const IndexContents& index, const SweepPlan& plan) {

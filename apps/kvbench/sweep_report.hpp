@@ -13,8 +13,8 @@
 
 namespace kvbench {
 
-// One line per cell: what it is, tokens, memory of keys and values, and the time it takes at the
-// speed of runs that are finished in `out`.
+// One line per cell: what it is, tokens, memory of keys and values, and the time it takes by the
+// runs that are finished in `out` (see CellTimes).
 void print_plan(std::ostream& stream, const SweepPlan& plan, const std::filesystem::path& out);
 
 // All rows of the folder's index, in the order of the plan where it names them.

@@ -12,6 +12,7 @@
 #include "core/error.hpp"
 #include "report/console_reporter.hpp"
 #include "report/csv_reporter.hpp"
+#include "report/equal_budgets.hpp"
 #include "report/json_reporter.hpp"
 #include "report/record_store.hpp"
 #include "task/op_shares.hpp"
@@ -32,6 +33,19 @@ struct TaskCommand {
   bool profile = false;
 };
 
+// Policies of one budget should have held as much: a table alone does not tell.
+void warn_of_unequal_budgets(const std::vector<nlohmann::ordered_json>& rows) {
+  ResultSet results;
+  for (const nlohmann::ordered_json& row : rows) {
+    ResultRun run;
+    run.row = std::make_shared<nlohmann::ordered_json>(row);
+    run.task = run.text("task");
+    run.policy = run.text("policy");
+    results.runs.push_back(std::move(run));
+  }
+  if (const auto fault = unequal_budgets(results)) fmt::print(stderr, "warning: {}\n", *fault);
+}
+
 void print_rows(const TaskCommand& command, const std::vector<nlohmann::ordered_json>& rows) {
   if (command.json) {
     write_json_rows(std::cout, rows);
@@ -41,6 +55,7 @@ void print_rows(const TaskCommand& command, const std::vector<nlohmann::ordered_
     write_table(std::cout, command.info.columns, rows);
   }
   std::cout.flush();
+  if (!command.quiet) warn_of_unequal_budgets(rows);
 }
 
 void run(TaskCommand& command) {

@@ -64,20 +64,27 @@ KvCache::AppendTarget KvCache::append(std::int64_t layer,
   return {key_targets_, value_targets_};
 }
 
-void KvCache::append_from(KvCache& source, Backend& backend) {
+void KvCache::append_from(KvCache& source, std::int64_t layer, std::int64_t first,
+                          std::int64_t count, Backend& backend) {
   KVB_CHECK(!shape_.kivi && !source.shape_.kivi && shape_.dtype == source.shape_.dtype,
             "copying rows between caches of different storage");
+  if (count == 0) return;
   const std::size_t row_bytes =
       static_cast<std::size_t>(shape_.head_dim) * dtype_size(shape_.dtype);
-  for (std::int64_t layer = 0; layer < shape_.n_layers; ++layer) {
-    const auto rows = source.view(layer);
-    const AppendTarget target = append(layer, source.positions(layer, 0));
-    for (std::size_t kv_head = 0; kv_head < rows.size(); ++kv_head) {
-      KVB_CHECK(rows[kv_head].length == rows[0].length, "heads of different length");
-      const auto bytes = static_cast<std::size_t>(rows[kv_head].length) * row_bytes;
-      backend.copy_rows(target.keys[kv_head], rows[kv_head].keys, bytes);
-      backend.copy_rows(target.values[kv_head], rows[kv_head].values, bytes);
-    }
+  const auto skipped = static_cast<std::size_t>(first) * row_bytes;
+  const auto bytes = static_cast<std::size_t>(count) * row_bytes;
+  const auto rows = source.view(layer);
+  const AppendTarget target =
+      append(layer, source.positions(layer, 0).subspan(static_cast<std::size_t>(first),
+                                                       static_cast<std::size_t>(count)));
+  for (std::size_t kv_head = 0; kv_head < rows.size(); ++kv_head) {
+    KVB_CHECK(rows[kv_head].length == rows[0].length && first + count <= rows[0].length,
+              "entries {}+{} of heads of {} and {}", first, count, rows[kv_head].length,
+              rows[0].length);
+    backend.copy_rows(target.keys[kv_head],
+                      static_cast<const std::byte*>(rows[kv_head].keys) + skipped, bytes);
+    backend.copy_rows(target.values[kv_head],
+                      static_cast<const std::byte*>(rows[kv_head].values) + skipped, bytes);
   }
 }
 
@@ -104,6 +111,12 @@ std::int64_t KvCache::longest() const {
   std::int64_t longest = 0;
   for (const Head& h : heads_) longest = std::max(longest, h.slots.length());
   return longest;
+}
+
+double KvCache::mean_length() const {
+  std::int64_t entries = 0;
+  for (const Head& h : heads_) entries += h.slots.length();
+  return static_cast<double>(entries) / static_cast<double>(heads_.size());
 }
 
 void KvCache::keep_runs(Head& h) {

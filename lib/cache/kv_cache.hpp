@@ -51,15 +51,18 @@ class KvCache {
   };
   AppendTarget append(std::int64_t layer, std::span<const std::int32_t> positions);
 
-  // Appends copies of another cache's entries, which all of its heads have in common. Both have the
-  // same shape, and neither is quantised.
-  void append_from(KvCache& source, Backend& backend);
+  // Appends copies of entries [first, first + count) of another cache's layer, which all of its
+  // heads have in common. Both caches have the same shape, and neither is quantised.
+  void append_from(KvCache& source, std::int64_t layer, std::int64_t first, std::int64_t count,
+                   Backend& backend);
 
   // [n_kv_heads] views, valid until the layer changes.
   std::span<const KvHeadView> view(std::int64_t layer);
   std::span<const std::int32_t> positions(std::int64_t layer, std::int64_t kv_head) const;
   std::int64_t length(std::int64_t layer, std::int64_t kv_head) const;
   std::int64_t longest() const;
+  // Entries of a head, mean over layers and KV heads.
+  double mean_length() const;
 
   // Keeps exactly these slots (ascending, unique) of one head; all others are evicted.
   void keep(std::int64_t layer, std::int64_t kv_head, std::span<const std::int32_t> slots);

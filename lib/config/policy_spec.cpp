@@ -66,6 +66,24 @@ void add_option(PolicySpec& spec, const std::string& key, const std::string& val
   spec.options.emplace_back(key, value);
 }
 
+// An option's value as it stands in a policy's text. What is quoted there is a text: neither a
+// number nor several options.
+std::string option_text(const nlohmann::json& value, const std::string& what) {
+  if (value.is_number() || value.is_boolean()) return value.dump();
+  if (!value.is_string()) {
+    config_error("{}: expected a string, number or boolean, found {}", what, value.dump());
+  }
+  const auto text = value.get<std::string>();
+  const nlohmann::json read = nlohmann::json::parse(text, nullptr, false);
+  if (read.is_number() || read.is_boolean()) {
+    config_error("{}: expected a number or boolean without quotes, found {}", what, value.dump());
+  }
+  if (text.find(',') != std::string::npos) {
+    config_error("{}: expected one value, found {}", what, value.dump());
+  }
+  return text;
+}
+
 }  // namespace
 
 PolicySpec parse_policy(std::string_view text) {
@@ -101,14 +119,7 @@ PolicySpec parse_policy(const nlohmann::json& json, const std::string& where) {
   const std::size_t from_name = spec.options.size();
   for (const auto& [key, value] : json.items()) {
     if (key == "name") continue;
-    if (value.is_string()) {
-      add_option(spec, key, value.get<std::string>());
-    } else if (value.is_number() || value.is_boolean()) {
-      add_option(spec, key, value.dump());
-    } else {
-      config_error("{}: key policy.{}: expected a string, number or boolean, found {}", where, key,
-                   value.dump());
-    }
+    add_option(spec, key, option_text(value, fmt::format("{}: key policy.{}", where, key)));
   }
   // The text names the whole policy wherever it came from.
   for (std::size_t i = from_name; i < spec.options.size(); ++i) {

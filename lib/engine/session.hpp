@@ -84,6 +84,7 @@ class Session final : private LayerHook {
   // Logits after the last token fed. logits: [vocab_size].
   void last_logits(std::span<float> logits);
   std::int64_t vocab_size() const { return config_.vocab_size; }
+  const PolicyTraits& traits() const { return traits_; }
 
   const KvCache& cache() const { return cache_; }
   // Places in the sequence of the entries of one head, ascending.

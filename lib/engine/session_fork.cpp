@@ -40,18 +40,24 @@ void Session::prefill_from(Session& source, std::span<const std::int32_t> ids,
             "{} tokens to take over from a session of {}", prompt, source.tokens_fed_);
   set_prompt_capacity(prompt);
   cache_.reserve(prompt);
-  cache_.append_from(source.cache_, backend_);
+  // Layer by layer as a forward over the prompt's last tokens appends and selects, so that the most
+  // that is ever held is the same.
+  const std::int64_t last = std::min(source.held_tokens_, prompt);
+  for (std::int64_t layer = 0; layer < config_.n_layers; ++layer) {
+    cache_.append_from(source.cache_, layer, 0, prompt - last, backend_);
+  }
   evidence_.adopt(source.evidence_);
   last_attention_ = source.last_attention_;
   tokens_fed_ = prompt;
   held_tokens_ = 1;
   saved_logits_.resize(static_cast<std::size_t>(config_.vocab_size));
   source.last_logits(saved_logits_);
-  if (!selects_after_prompt()) {
-    for (std::int64_t layer = 0; capacity_ < kUnlimited && layer < config_.n_layers; ++layer) {
-      select_layer(finished_layer(layer), tokens_fed_);
-    }
-  } else if (cache_.longest() > capacity_) {
+  const bool selects = capacity_ < kUnlimited && !selects_after_prompt();
+  for (std::int64_t layer = 0; layer < config_.n_layers; ++layer) {
+    cache_.append_from(source.cache_, layer, prompt - last, last, backend_);
+    if (selects) select_layer(finished_layer(layer), tokens_fed_);
+  }
+  if (selects_after_prompt() && cache_.longest() > capacity_) {
     replay(ids, future);
     select_after_prompt();
   }

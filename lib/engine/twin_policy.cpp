@@ -6,7 +6,9 @@
 namespace kvbench {
 
 bool TwinPolicy::can_share(const PolicyTraits& policy) {
-  return !policy.kept && !policy.recompute_length && policy.timing != EvictTiming::chunked &&
+  const bool keeps_all = policy.capacity == kUnlimited && !policy.keep_share;
+  const bool streams = (policy.kept && !keeps_all) || policy.sink_token.has_value();
+  return !streams && !policy.recompute_length && policy.timing != EvictTiming::chunked &&
          policy.positions == PositionMode::original;
 }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <span>
+#include <utility>
 
 #include "core/error.hpp"
 #include "model/family.hpp"
@@ -139,41 +141,50 @@ void check_features(const ModelConfig& config, const Backend& backend) {
 
 }  // namespace
 
-Model Model::load(const std::filesystem::path& directory, Backend& backend, DType compute,
-                  const SinkSource& sinks) {
+Model Model::open(const std::filesystem::path& directory, const SinkSource& sinks) {
   Model model;
   model.config_ = read_model_config(directory);
-  model.compute_ = compute;
   model.checkpoint_ = Checkpoint::open(directory);
   const FamilySpec& family = find_family(model.config_.model_type);
   // First: a slip in the tensor's name would otherwise read as a tensor that nothing uses.
   model.sinks_ = SinkRows(sinks, model.checkpoint_, model.config_.hidden_size);
-  const ModelTensors tensors = collect_tensors(model.config_, family, model.checkpoint_,
-                                               sinks.file.empty() ? sinks.tensor : "");
-  model.storage_dtype_ = tensors.embedding.dtype;
+  model.tensors_ = collect_tensors(model.config_, family, model.checkpoint_,
+                                   sinks.file.empty() ? sinks.tensor : "");
+  model.storage_dtype_ = model.tensors_.embedding.dtype;
   model.content_hash_ = model.checkpoint_.content_hash();
-
-  check_features(model.config_, backend);
-  const Loader loader(model.config_, model.checkpoint_, backend, compute);
-  for (const LayerTensors& layer : tensors.layers) {
-    model.weights_.layers.push_back(loader.layer(layer));
-    model.output_projections_.push_back(layer.o);
-  }
-  model.weights_.final_norm = loader.norm(tensors.final_norm);
-  model.weights_.vocabulary = loader.vocabulary(tensors.lm_head);
-  model.weights_.embedding = backend.make_table(tensors.embedding);
-  if (model.sinks_.count() > 0) model.weights_.sinks = backend.make_table(model.sinks_.view());
-  if (tensors.positions) model.weights_.positions = backend.make_table(*tensors.positions);
-
   model.warnings_ = model.config_.warnings;
-  for (const auto* more : {&model.checkpoint_.warnings(), &tensors.warnings}) {
-    model.warnings_.insert(model.warnings_.end(), more->begin(), more->end());
+  for (const std::span<const std::string> more :
+       {std::span(model.checkpoint_.warnings()),
+        std::span<const std::string>(model.tensors_.warnings)}) {
+    model.warnings_.insert(model.warnings_.end(), more.begin(), more.end());
   }
   return model;
 }
 
+void Model::load_weights(Backend& backend, DType compute) {
+  KVB_CHECK(!has_weights(), "weights are loaded once");
+  check_features(config_, backend);
+  compute_ = compute;
+  const Loader loader(config_, checkpoint_, backend, compute);
+  Weights weights;
+  for (const LayerTensors& layer : tensors_.layers) weights.layers.push_back(loader.layer(layer));
+  weights.final_norm = loader.norm(tensors_.final_norm);
+  weights.vocabulary = loader.vocabulary(tensors_.lm_head);
+  weights.embedding = backend.make_table(tensors_.embedding);
+  if (sinks_.count() > 0) weights.sinks = backend.make_table(sinks_.view());
+  if (tensors_.positions) weights.positions = backend.make_table(*tensors_.positions);
+  weights_ = std::move(weights);
+}
+
+Model Model::load(const std::filesystem::path& directory, Backend& backend, DType compute,
+                  const SinkSource& sinks) {
+  Model model = open(directory, sinks);
+  model.load_weights(backend, compute);
+  return model;
+}
+
 std::vector<float> Model::output_columns(std::int64_t layer, std::int64_t head) const {
-  const MatrixTensors& projection = output_projections_[static_cast<std::size_t>(layer)];
+  const MatrixTensors& projection = tensors_.layers[static_cast<std::size_t>(layer)].o;
   KVB_CHECK(projection.blocks.size() == 1, "output projection in {} parts",
             projection.blocks.size());
   const TensorView& stored = projection.blocks.front();

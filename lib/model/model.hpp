@@ -1,5 +1,5 @@
-// A model ready to run: its configuration, and its weights in a backend's memory.
-// Immutable once loaded, and shared by all sessions that run on it.
+// A model: its configuration and identity, which are there once its checkpoint is open, and its
+// weights in a backend's memory. Immutable once loaded, and shared by all sessions that run on it.
 #pragma once
 
 #include <cstdint>
@@ -54,14 +54,20 @@ struct Weights {
 
 class Model {
  public:
-  // Loads a Hugging Face checkpoint directory. `compute` is the dtype of matrix products, f32 or
-  // bf16. DataError names file, key or tensor; DeviceError what the backend cannot compute. The
-  // backend must outlive the model. Sessions on a model with learned sinks begin every text with
-  // them.
+  // Opens a Hugging Face checkpoint directory, checks its tensors, and reads them once for their
+  // hash: enough to say what a run would be. DataError names file, key or tensor.
+  static Model open(const std::filesystem::path& directory, const SinkSource& sinks = {});
+  // Makes it ready to run; once. `compute` is the dtype of matrix products, f32 or bf16.
+  // DeviceError names what the backend cannot compute. The backend must outlive the model.
+  // Sessions on a model with learned sinks begin every text with them.
+  void load_weights(Backend& backend, DType compute);
+  // Both.
   static Model load(const std::filesystem::path& directory, Backend& backend, DType compute,
                     const SinkSource& sinks = {});
 
   const ModelConfig& config() const { return config_; }
+  bool has_weights() const { return !weights_.layers.empty(); }
+  // Precondition: has_weights().
   const Weights& weights() const { return weights_; }
   DType compute() const { return compute_; }
   const std::filesystem::path& directory() const { return checkpoint_.directory(); }
@@ -84,7 +90,7 @@ class Model {
   ModelConfig config_;
   Checkpoint checkpoint_;  // mapped: the embedding is read from it
   SinkRows sinks_;
-  std::vector<MatrixTensors> output_projections_;  // [n_layers], into the checkpoint
+  ModelTensors tensors_;  // into the checkpoint
   Weights weights_;
   DType compute_ = DType::f32;
   DType storage_dtype_ = DType::f32;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "report/equal_budgets.hpp"
 #include "report/paired_difference.hpp"
 
 namespace kvbench {
@@ -193,6 +194,7 @@ Comparison compare_results(const ResultSet& older, const ResultSet& newer,
       comparison.runs.push_back(named(old_labels[i], a, Verdict::missing));
     } else {
       matched.insert(&*b);
+      if (auto fault = unequal_budgets(a, *b)) comparison.unequal.push_back(*std::move(fault));
       comparison.runs.push_back(compare_runs(a, *b, old_labels[i], tolerances));
     }
   }

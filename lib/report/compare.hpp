@@ -46,6 +46,7 @@ struct RunComparison {
 struct Comparison {
   std::vector<RunComparison> runs;  // in the order of the older side, then what is only new
   std::vector<std::string> warnings;
+  std::vector<std::string> unequal;  // pairs that held different numbers of entries
   bool regression = false;
 
   int count(Verdict verdict) const;  // of runs

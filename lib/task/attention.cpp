@@ -217,14 +217,15 @@ TaskEstimate estimate_attention(const AttentionRequest& request) {
 
 std::vector<RunRecord> run_attention(const AttentionRequest& request, TaskContext& context) {
   check_attention(request);
-  const TokenSource source = read_tokens(request.tokens, request.model);
+  const TokenSource source = context.tokens(request.tokens, request.model);
   Ids ids = text_of(request, source);
-  LoadedModel& loaded = context.load(request);
+  LoadedModel& loaded = context.open(request);
   const ConfiguredPolicy full = make_policy("full");
   std::optional<std::int32_t> replaced_by;
   if (request.replace_first > 0) replaced_by = replacement(request, source);
   RunRecord record = describe(request, full, *loaded.model, source, *loaded.backend, replaced_by);
   if (context.find_done(record) != nullptr) return {};
+  context.load(request);
   const auto start = Clock::now();
   // The map is as large as the text allows.
   AttentionRequest sized = request;

@@ -93,7 +93,7 @@ class BenchRun {
 BenchRun::BenchRun(const BenchRequest& request, TaskContext& context)
     : request_(request),
       context_(context),
-      loaded_(context.load(request)),
+      loaded_(context.open(request)),
       ids_(random_ids(*std::ranges::max_element(request.depths) + request.steps,
                       loaded_.model->config().vocab_size, request.seed)),
       logits_(static_cast<std::size_t>(loaded_.model->config().vocab_size)) {
@@ -116,6 +116,7 @@ BenchRun::BenchRun(const BenchRequest& request, TaskContext& context)
 
 std::vector<RunRecord> BenchRun::run() {
   if (std::ranges::none_of(contenders_, &Contender::wanted)) return {};
+  context_.load(request_);
   peaks_ = measure_peaks(*loaded_.backend, request_.dtype);
   const auto rounds = request_.repeats + 1;
   Progress progress("bench", "round", rounds * static_cast<std::int64_t>(contenders_.size()),

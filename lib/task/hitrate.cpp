@@ -107,11 +107,9 @@ HitRateRun::HitRateRun(const HitRateRequest& request, TaskContext& context)
       context_(context),
       policies_(make_policies(request.policies)),
       source_(timed(shared_.tokenize_seconds,
-                    [&] { return read_tokens(request.tokens, request.model); })),
-      loaded_(context.load(request)),
-      segments_(cut_segments(request, source_)) {
-  shared_.load_seconds = loaded_.load_seconds;
-}
+                    [&] { return context.tokens(request.tokens, request.model); })),
+      loaded_(context.open(request)),
+      segments_(cut_segments(request, source_)) {}
 
 // A policy that has failed leaves the run; the others go on.
 template <class Work>
@@ -132,6 +130,7 @@ void HitRateRun::prepare_entries() {
     entry.configured = &configured;
     entry.record = describe_hitrate(request_, configured, model(), source_, *loaded_.backend);
     if (context_.find_done(entry.record) != nullptr) continue;
+    shared_.load_seconds = context_.load(request_).load_seconds;
     entry.measured =
         std::make_unique<HitMeasured>(config.n_layers, config.n_heads, request_.counting);
     run_guarded(entry.record, "hit_rate", [&] {
@@ -284,9 +283,9 @@ void check_hitrate(const HitRateRequest& request) {
   }
 }
 
-TaskEstimate estimate_hitrate(const HitRateRequest& request) {
+TaskEstimate estimate_hitrate(const HitRateRequest& request, TaskContext& context) {
   check_hitrate(request);
-  const TokenSource source = read_tokens(request.tokens, request.model);
+  const TokenSource source = context.tokens(request.tokens, request.model);
   const std::vector<ConfiguredPolicy> policies = make_policies(request.policies);
   const std::int64_t token_bytes =
       read_model_config(request.model).kv_bytes_per_token(request.kv_dtype);

@@ -43,7 +43,7 @@ std::vector<HitSegment> cut_segments(const HitRateRequest& request, const TokenS
 
 // See Task.
 void check_hitrate(const HitRateRequest& request);
-TaskEstimate estimate_hitrate(const HitRateRequest& request);
+TaskEstimate estimate_hitrate(const HitRateRequest& request, TaskContext& context);
 std::vector<RunRecord> run_hitrate(const HitRateRequest& request, TaskContext& context);
 
 }  // namespace kvbench

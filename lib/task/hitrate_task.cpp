@@ -19,7 +19,9 @@ class HitRateTask final : public Task {
  public:
   void declare(SettingSet& settings) override;
   void check() override { check_hitrate(resolve()); }
-  TaskEstimate estimate(TaskContext&) override { return estimate_hitrate(resolve()); }
+  TaskEstimate estimate(TaskContext& context) override {
+    return estimate_hitrate(resolve(), context);
+  }
   std::vector<RunRecord> run(TaskContext& context) override {
     return run_hitrate(resolve(), context);
   }

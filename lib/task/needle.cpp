@@ -19,10 +19,10 @@ namespace kvbench {
 namespace {
 
 // Text and tokenizer; the haystack's own documents never begin with a BOS.
-TokenSource read_haystack(const NeedleRequest& request) {
+TokenSource read_haystack(const NeedleRequest& request, TaskContext& context) {
   TokenRequest haystack = request.haystack;
   haystack.bos = "none";
-  return read_tokens(haystack, request.model);
+  return context.tokens(haystack, request.model);
 }
 
 class NeedleRun {
@@ -52,10 +52,10 @@ NeedleRun::NeedleRun(const NeedleRequest& request, TaskContext& context)
     : request_(request),
       context_(context),
       policies_(make_policies(request.policies)),
-      source_(read_haystack(request)),
+      source_(read_haystack(request, context)),
       plan_(plan_needles(request, source_, needle_frame(request.model, request.chat))),
       plan_seconds_(seconds_since(begun_)),
-      loaded_(context.load(request)) {
+      loaded_(context.open(request)) {
   if (request.kivi) check_kivi(*request.kivi, model().config().head_dim, *loaded_.backend);
   check_lengths();
 }
@@ -84,6 +84,7 @@ std::vector<RunRecord> NeedleRun::run() {
     RunRecord record =
         describe_needle(request_, configured, model(), source_, plan_, *loaded_.backend);
     if (context_.find_done(record) != nullptr) continue;
+    context_.load(request_);
     run_policy(configured, record);
     context_.finish(record);
     records.push_back(std::move(record));

@@ -14,15 +14,22 @@ std::vector<RunRecord> run_full_first(const std::vector<ConfiguredPolicy>& polic
   std::stable_partition(order.begin(), order.end(),
                         [&](std::size_t i) { return policies[i].name == "full"; });
   std::vector<std::optional<RunRecord>> records(policies.size());
+  std::vector<const ConfiguredPolicy*> pending;
   for (const std::size_t i : order) {
     RunRecord record = task.describe(policies[i]);
     if (const IndexEntry* done = context.find_done(record)) {
       task.done(policies[i], *done);
       continue;
     }
-    task.run(policies[i], record);
-    context.finish(record);
+    pending.push_back(&policies[i]);
     records[i] = std::move(record);
+  }
+  if (!pending.empty() && task.begin) task.begin(pending);
+  for (const std::size_t i : order) {
+    if (!records[i]) continue;
+    records[i]->started_at = utc_now();
+    task.run(policies[i], *records[i]);
+    context.finish(*records[i]);
   }
   std::vector<RunRecord> finished;
   for (std::optional<RunRecord>& record : records) {

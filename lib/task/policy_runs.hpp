@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "policy/registry.hpp"
@@ -11,6 +12,8 @@
 namespace kvbench {
 
 struct PolicyRun {
+  // Told once which policies will run, before the first does; not where all were done earlier.
+  std::function<void(std::span<const ConfiguredPolicy* const>)> begin = {};
   // Everything of the record but the results.
   std::function<RunRecord(const ConfiguredPolicy&)> describe;
   // The results.

@@ -18,9 +18,13 @@
 #include "task/policy_runs.hpp"
 #include "task/ppl_record.hpp"
 #include "task/run_record.hpp"
+#include "task/shared_prompts.hpp"
 
 namespace kvbench {
 namespace {
+
+// Of this process's memory, for prompts that policies to come will need.
+constexpr std::int64_t kPromptShare = 4;  // a fourth
 
 // A policy is never scored by a pass in which its eviction does not act.
 void check_protocol(const PplProtocol& protocol, const ConfiguredPolicy& configured) {
@@ -44,7 +48,10 @@ class PplRun {
  private:
   void check_memory(const ConfiguredPolicy& configured) const;
   void run_policy(const ConfiguredPolicy& configured, RunRecord& record);
+  void measure(const ConfiguredPolicy& configured, RunRecord& record);
   void score(Session& session, PerplexityMeter& meter, PplMeasured& measured, Progress& progress);
+  void run_prompt(Session& session, std::span<const std::int32_t> ids, std::size_t length,
+                  PplMeasured& measured);
   void score_segment(Session& session, const Segment& segment, std::int64_t position,
                      std::size_t document, PerplexityMeter& meter, PplMeasured& measured,
                      Progress& progress);
@@ -61,6 +68,7 @@ class PplRun {
   double tokenize_seconds_ = 0.0;
   TokenSource source_;
   LoadedModel& loaded_;
+  SharedPrompts prompts_;
   std::optional<double> full_ppl_;
 };
 
@@ -69,14 +77,24 @@ PplRun::PplRun(const PplRequest& request, TaskContext& context)
       protocol_(find_ppl_protocol(request.protocol, request.protocol_options)),
       context_(context),
       policies_(make_policies(request.policies)),
-      source_(timed(tokenize_seconds_, [&] { return read_tokens(request.tokens, request.model); })),
-      loaded_(context.load(request)) {
+      source_(
+          timed(tokenize_seconds_, [&] { return context.tokens(request.tokens, request.model); })),
+      loaded_(context.open(request)),
+      prompts_(model(), *loaded_.backend, request.session_options(),
+               usable_memory_bytes() / kPromptShare) {
   if (request.kivi) check_kivi(*request.kivi, model().config().head_dim, *loaded_.backend);
 }
 
 std::vector<RunRecord> PplRun::run() {
   return run_full_first(policies_, context_,
-                        {.describe =
+                        {.begin =
+                             [&](std::span<const ConfiguredPolicy* const> pending) {
+                               context_.load(request_);
+                               for (const ConfiguredPolicy* policy : pending) {
+                                 prompts_.add(policy->policy->traits());
+                               }
+                             },
+                         .describe =
                              [&](const ConfiguredPolicy& policy) {
                                return describe_ppl(request_, protocol_, policy, model(), source_,
                                                    *loaded_.backend);
@@ -99,32 +117,40 @@ std::int64_t PplRun::tokens_to_feed() const {
   return total;
 }
 
+// Where memory runs out beside prompts that are held for other policies, it does so once.
 void PplRun::run_policy(const ConfiguredPolicy& configured, RunRecord& record) {
-  run_guarded(record, "ppl", [&] {
-    check_memory(configured);
-    reset_peak_rss();
-    Session session(model(), *loaded_.backend, *configured.policy, request_.session_options());
-    PerplexityMeter meter;
-    PplMeasured measured;
-    measured.kivi = request_.kivi.has_value();
-    Progress progress(configured.text, "tok", tokens_to_feed(), context_.quiet);
-    score(session, meter, measured, progress);
-    progress.finish();
-    const PerplexityResult result = meter.result();
-    if (configured.name == "full") full_ppl_ = result.ppl;
-    const bool idle = measured.evicted == 0 && configured.name != "full";
-    if (idle && request_.strict) {
-      config_error("policy {} evicted nothing in {} tokens (--strict)", configured.text,
-                   measured.tokens_fed);
-    }
-    if (idle) record.warnings.emplace_back(kNothingEvicted);
-    if (request_.kivi && measured.quantised_rows == 0) {
-      record.warnings.emplace_back(kNothingQuantised);
-    }
-    measured.load_seconds = loaded_.load_seconds;
-    measured.tokenize_seconds = tokenize_seconds_;
-    add_ppl_metrics(result, measured, configured.policy->traits(), full_ppl_, record);
-  });
+  const RunRecord described = record;
+  const auto measured = [&] { measure(configured, record); };
+  if (run_guarded(record, "ppl", measured)) return;
+  if (record.exit_code != DeviceError("").exit_code() || !prompts_.release()) return;
+  record = described;
+  run_guarded(record, "ppl", measured);
+}
+
+void PplRun::measure(const ConfiguredPolicy& configured, RunRecord& record) {
+  check_memory(configured);
+  reset_peak_rss();
+  Session session(model(), *loaded_.backend, *configured.policy, request_.session_options());
+  PerplexityMeter meter;
+  PplMeasured measured;
+  measured.kivi = request_.kivi.has_value();
+  Progress progress(configured.text, "tok", tokens_to_feed(), context_.quiet);
+  score(session, meter, measured, progress);
+  progress.finish();
+  const PerplexityResult result = meter.result();
+  if (configured.name == "full") full_ppl_ = result.ppl;
+  const bool idle = measured.evicted == 0 && configured.name != "full";
+  if (idle && request_.strict) {
+    config_error("policy {} evicted nothing in {} tokens (--strict)", configured.text,
+                 measured.tokens_fed);
+  }
+  if (idle) record.warnings.emplace_back(kNothingEvicted);
+  if (request_.kivi && measured.quantised_rows == 0) {
+    record.warnings.emplace_back(kNothingQuantised);
+  }
+  measured.load_seconds = loaded_.load_seconds;
+  measured.tokenize_seconds = tokenize_seconds_;
+  add_ppl_metrics(result, measured, configured.policy->traits(), full_ppl_, record);
 }
 
 // A cache without a bound grows with the text: refuse what cannot fit, before it is tried.
@@ -167,6 +193,7 @@ void PplRun::score(Session& session, PerplexityMeter& meter, PplMeasured& measur
         measured.ties_at_cut += session.ties_at_cut();
         measured.quantised_rows += session.cache().quantised_rows();
       }
+      if (segment.prompt == 0) measured.kept.push_back(session.cache().mean_length());
       note_cache(session, measured);
     }
   }
@@ -183,13 +210,7 @@ void PplRun::score_segment(Session& session, const Segment& segment, std::int64_
   const std::span<const std::int32_t> ids(segment.ids);
   const std::size_t n = ids.size() - 1;
   std::vector<double> nll;
-  if (segment.prompt > 0) {
-    const auto start = Clock::now();
-    session.prefill(ids.first(segment.prompt), {}, {},
-                    ids.subspan(segment.prompt, n - segment.prompt));
-    measured.prefill_seconds += seconds_since(start);
-    measured.prefill_tokens += static_cast<std::int64_t>(segment.prompt);
-  }
+  if (segment.prompt > 0) run_prompt(session, ids.first(n), segment.prompt, measured);
   for (std::size_t begin = segment.prompt; begin < n;) {
     // Up to the first scored token nothing is scored; then a chunk at a time, so that the
     // progress line moves.
@@ -207,6 +228,26 @@ void PplRun::score_segment(Session& session, const Segment& segment, std::int64_
     progress.update(measured.prefill_tokens + measured.tokens_fed);
     begin = end;
   }
+}
+
+// ids: the prompt, and what will be fed after it.
+void PplRun::run_prompt(Session& session, std::span<const std::int32_t> ids, std::size_t length,
+                        PplMeasured& measured) {
+  const auto prompt = ids.first(length);
+  const auto future = ids.subspan(length);
+  const SharedPrompt* shared =
+      prompts_.find(measured.prompts++, prompt, std::ssize(ids) + 1, session.traits());
+  const auto start = Clock::now();
+  if (shared != nullptr) {
+    session.prefill_from(*shared->twin, prompt, future);
+    measured.prefill_seconds += shared->seconds;
+    measured.shared_prefill_seconds += shared->seconds;
+  } else {
+    session.prefill(prompt, {}, {}, future);
+  }
+  measured.prefill_seconds += seconds_since(start);
+  measured.prefill_tokens += std::ssize(prompt);
+  measured.kept.push_back(session.cache().mean_length());
 }
 
 void PplRun::set_text_sizes(PerplexityMeter& meter, std::size_t document, const Segment& segment,
@@ -251,17 +292,19 @@ void check_ppl(const PplRequest& request) {
   }
 }
 
-TaskEstimate estimate_ppl(const PplRequest& request) {
+TaskEstimate estimate_ppl(const PplRequest& request, TaskContext& context) {
   check_ppl(request);
   const PplProtocol& protocol = find_ppl_protocol(request.protocol, request.protocol_options);
-  const TokenSource source = read_tokens(request.tokens, request.model);
+  const TokenSource source = context.tokens(request.tokens, request.model);
   const std::int64_t token_bytes =
       read_model_config(request.model).kv_bytes_per_token(request.kv_dtype);
   std::int64_t tokens = 0;
+  std::int64_t prompts = 0;
   std::int64_t longest = request.documents == DocumentMode::carry ? source.total_tokens() : 0;
   for (const TokenDocument& document : source.documents) {
     for (const Segment& segment : protocol.cut(document.ids, request.protocol_options)) {
       tokens += static_cast<std::int64_t>(segment.ids.size());
+      prompts += static_cast<std::int64_t>(segment.prompt);
       longest = std::max(longest, static_cast<std::int64_t>(segment.ids.size()));
     }
   }
@@ -271,6 +314,10 @@ TaskEstimate estimate_ppl(const PplRequest& request) {
     const bool whole = protocol.has_prompt || traits.capacity >= longest;
     const std::int64_t held = whole ? longest : traits.capacity + request.chunk;
     estimate.tokens += tokens * traits.recompute_length.value_or(1);
+    estimate.prompt_tokens += prompts;
+    const bool selects = !traits.kept && traits.timing == EvictTiming::decode;
+    const bool single = !traits.recompute_length && (selects || request.kivi.has_value());
+    estimate.single_tokens += single ? tokens - prompts : 0;
     estimate.kv_bytes = std::max(estimate.kv_bytes, held * token_bytes);
   }
   return estimate;

@@ -29,7 +29,7 @@ struct PplRequest : RunSettings {
 
 // See Task. Policy `full` runs first, because others are compared with it.
 void check_ppl(const PplRequest& request);
-TaskEstimate estimate_ppl(const PplRequest& request);
+TaskEstimate estimate_ppl(const PplRequest& request, TaskContext& context);
 std::vector<RunRecord> run_ppl(const PplRequest& request, TaskContext& context);
 
 }  // namespace kvbench

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/stats.hpp"
 #include "report/json_reporter.hpp"
 #include "task/run_record.hpp"
 
@@ -110,12 +111,14 @@ void add_ppl_metrics(const PerplexityResult& result, const PplMeasured& measured
   if (measured.kivi) {
     record.metrics.push_back(count_metric("quantised_rows", measured.quantised_rows, "rows"));
   }
+  record.metrics.push_back(real_metric("kept_mean", mean(measured.kept), "entries"));
   if (traits.capacity < kUnlimited) {
     record.metrics.push_back(count_metric("capacity", traits.capacity, "entries"));
   }
   record.timings = {{"load", measured.load_seconds},
                     {"tokenize", measured.tokenize_seconds},
                     {"prefill", measured.prefill_seconds},
+                    {"prefill_shared", measured.shared_prefill_seconds},
                     {"score", measured.seconds}};
   record.details_json = dump_json(Json{{"curve", curve_json(result)},
                                        {"documents", documents_json(result)},

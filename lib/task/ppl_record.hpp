@@ -20,18 +20,21 @@ namespace kvbench {
 struct PplMeasured {
   double load_seconds = 0.0;
   double tokenize_seconds = 0.0;
-  double prefill_seconds = 0.0;  // of prompts
+  std::int64_t prompts = 0;
   std::int64_t prefill_tokens = 0;
-  double seconds = 0.0;  // of everything else
+  double prefill_seconds = 0.0;         // of prompts, as if each had been run for this policy alone
+  double shared_prefill_seconds = 0.0;  // of these, what served other policies too
+  double seconds = 0.0;                 // of everything else
   std::int64_t tokens_fed = 0;
   std::int64_t evicted = 0;
   std::int64_t ties_at_cut = 0;  // entries that went with a score equal to that of one that stayed
   bool kivi = false;             // the storage was quantised
   std::int64_t quantised_rows = 0;                 // then: keys and values
   std::vector<std::vector<std::int64_t>> kv_rows;  // [layer][kv_head], at the end of a segment
-  std::int64_t kv_bytes_live = 0;                  // at the end of the last segment
-  std::int64_t kv_bytes_allocated = 0;             // likewise
-  std::int64_t kv_bytes_full = 0;                  // of a full cache at that point
+  std::vector<double> kept;        // of each segment: entries per layer and KV head, see kept_mean
+  std::int64_t kv_bytes_live = 0;  // at the end of the last segment
+  std::int64_t kv_bytes_allocated = 0;  // likewise
+  std::int64_t kv_bytes_full = 0;       // of a full cache at that point
   std::int64_t kv_bytes_peak = 0;
   std::int64_t kv_bytes_peak_allocated = 0;
 };

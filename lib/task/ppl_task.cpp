@@ -21,7 +21,7 @@ class PplTask final : public Task {
  public:
   void declare(SettingSet& settings) override;
   void check() override { check_ppl(resolve()); }
-  TaskEstimate estimate(TaskContext&) override { return estimate_ppl(resolve()); }
+  TaskEstimate estimate(TaskContext& context) override { return estimate_ppl(resolve(), context); }
   std::vector<RunRecord> run(TaskContext& context) override { return run_ppl(resolve(), context); }
 
  private:

@@ -66,7 +66,7 @@ QaRun::QaRun(const QaRequest& request, TaskContext& context)
       context_(context),
       policies_(make_policies(request.policies)),
       input_(timed(tokenize_seconds_, [&] { return read_qa_input(request); })),
-      loaded_(context.load(request)) {
+      loaded_(context.open(request)) {
   if (request.kivi) check_kivi(*request.kivi, model().config().head_dim, *loaded_.backend);
   check_lengths();
 }
@@ -87,7 +87,8 @@ void QaRun::check_lengths() {
 
 std::vector<RunRecord> QaRun::run() {
   return run_full_first(policies_, context_,
-                        {.describe =
+                        {.begin = [&](auto) { context_.load(request_); },
+                         .describe =
                              [&](const ConfiguredPolicy& policy) {
                                return describe_qa(request_, *input_, policy, model(),
                                                   *loaded_.backend);

@@ -133,18 +133,6 @@ std::vector<SweepGroup> grouped(std::vector<SweepCell> cells) {
   return groups;
 }
 
-// Of the safetensors files in the folder, 1 where there is none: it scales costs, no more.
-std::int64_t weight_bytes(const std::filesystem::path& model) {
-  std::int64_t total = 0;
-  std::error_code failure;
-  for (const auto& entry : std::filesystem::directory_iterator(model, failure)) {
-    if (entry.path().extension() != ".safetensors") continue;
-    const auto size = entry.file_size(failure);
-    if (!failure) total += static_cast<std::int64_t>(size);
-  }
-  return std::max<std::int64_t>(total, 1);
-}
-
 }  // namespace
 
 std::size_t SweepPlan::cell_count() const {
@@ -204,10 +192,21 @@ SweepPlan read_sweep(const std::filesystem::path& path, const std::vector<std::s
   return {config.out, grouped(std::move(config.cells))};
 }
 
+std::int64_t weight_file_bytes(const std::filesystem::path& model) {
+  std::int64_t total = 0;
+  std::error_code failure;
+  for (const auto& entry : std::filesystem::directory_iterator(model, failure)) {
+    if (entry.path().extension() != ".safetensors") continue;
+    const auto size = entry.file_size(failure);
+    if (!failure) total += static_cast<std::int64_t>(size);
+  }
+  return std::max<std::int64_t>(total, 1);
+}
+
 void add_costs(SweepPlan& plan, TaskContext& context) {
   for (SweepGroup& group : plan.groups) {
     const SettingTexts* model = group.cells.front().find("model");
-    const std::int64_t bytes = model == nullptr ? 1 : weight_bytes(model->front());
+    const std::int64_t bytes = model == nullptr ? 1 : weight_file_bytes(model->front());
     try {
       group.cost = prepare_task(group, false).task->estimate(context).tokens * bytes;
     } catch (const Error&) {

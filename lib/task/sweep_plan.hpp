@@ -43,6 +43,9 @@ std::string cell_label(const SweepCell& cell);
 // policies, equal cells. Models and texts stay unread. ConfigError names file, cell and key.
 SweepPlan read_sweep(const std::filesystem::path& path, const std::vector<std::string>& overrides);
 
+// Of the safetensors files in the folder, 1 where there is none: it scales costs, no more.
+std::int64_t weight_file_bytes(const std::filesystem::path& model);
+
 // The estimated work of every group, from its text and the size of the checkpoint.
 void add_costs(SweepPlan& plan, TaskContext& context);
 

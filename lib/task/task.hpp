@@ -18,8 +18,10 @@ namespace kvbench {
 
 // What a run will take, as far as the request tells before anything large is loaded.
 struct TaskEstimate {
-  std::int64_t tokens = 0;    // through the model, over all policies
-  std::int64_t kv_bytes = 0;  // of the largest cache
+  std::int64_t tokens = 0;         // through the model, over all policies
+  std::int64_t prompt_tokens = 0;  // of these, those of prompts, where they are timed apart
+  std::int64_t single_tokens = 0;  // of these, those that must be fed one at a time
+  std::int64_t kv_bytes = 0;       // of the largest cache
 };
 
 class Task {

@@ -11,27 +11,51 @@
 
 namespace kvbench {
 
-LoadedModel& TaskContext::load(const RunSettings& settings) {
+LoadedModel& TaskContext::open(const RunSettings& settings) {
   const std::string key = fmt::format(
       "{}\n{}\n{}\n{}\n{}\n{}", settings.model, settings.sinks.tensor, settings.sinks.file.string(),
       dtype_name(settings.dtype), settings.backend, settings.threads);
-  if (key == loaded_key_) return loaded_;
-  loaded_key_.clear();
+  if (key == model_key_) return model_;
+  model_key_.clear();
   profiler_ = nullptr;
-  loaded_.model.reset();  // before the next one is read: two may not fit
-  loaded_.backend.reset();
+  model_.model.reset();  // before the next one is read: two may not fit
+  model_.backend.reset();
   const auto start = Clock::now();
-  loaded_.backend = make_backend(settings.backend, settings.threads);
+  model_.backend = make_backend(settings.backend, settings.threads);
   if (profile) {
-    auto profiler = std::make_unique<ProfilingBackend>(std::move(loaded_.backend));
+    auto profiler = std::make_unique<ProfilingBackend>(std::move(model_.backend));
     profiler_ = profiler.get();
-    loaded_.backend = std::move(profiler);
+    model_.backend = std::move(profiler);
   }
-  loaded_.model.emplace(settings.load_model(*loaded_.backend));
-  loaded_.load_seconds = seconds_since(start);
+  model_.model.emplace(Model::open(settings.model, settings.sinks));
+  model_.load_seconds = seconds_since(start);
+  model_key_ = key;
+  return model_;
+}
+
+LoadedModel& TaskContext::load(const RunSettings& settings) {
+  LoadedModel& opened = open(settings);
+  if (opened.model->has_weights()) return opened;
+  const auto start = Clock::now();
+  opened.model->load_weights(*opened.backend, settings.dtype);
+  opened.load_seconds += seconds_since(start);
   if (profiler_ != nullptr) profiler_->clear();
-  loaded_key_ = key;
-  return loaded_;
+  return opened;
+}
+
+TokenSource TaskContext::tokens(const TokenRequest& request,
+                                const std::filesystem::path& model_directory) {
+  if (request.data.empty()) return read_tokens(request, model_directory);
+  const std::string key =
+      fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", request.data, request.bos,
+                  newline_name(request.corpus.newline), request.corpus.strip_bom,
+                  request.corpus.max_documents, static_cast<int>(request.specials),
+                  static_cast<int>(request.invalid_utf8), model_directory.string());
+  auto found = texts_.find(key);
+  if (found == texts_.end()) {
+    found = texts_.emplace(key, TextReader(request, model_directory)).first;
+  }
+  return found->second.first_tokens(request.max_tokens);
 }
 
 void TaskContext::finish(RunRecord& record) {

@@ -2,7 +2,9 @@
 // go. One context serves all cells of a sweep, so that equal models are loaded once.
 #pragma once
 
+#include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +15,8 @@
 #include "report/record.hpp"
 #include "report/record_store.hpp"
 #include "task/run_settings.hpp"
+#include "task/text_reader.hpp"
+#include "task/token_source.hpp"
 
 namespace kvbench {
 
@@ -33,9 +37,14 @@ class TaskContext {
   // Told of each of these that a run asked for; may be empty.
   std::function<void(const IndexEntry&)> on_done;
 
-  // The model of these settings: the one loaded last, if it is the same. The reference holds until
-  // the next call.
+  // The model of these settings as Model::open leaves it, and its backend: those opened last, if
+  // they are the same. The reference holds until a call for others.
+  LoadedModel& open(const RunSettings& settings);
+  // The same with its weights, which only those who run it need.
   LoadedModel& load(const RunSettings& settings);
+
+  // As read_tokens(); each text is read and tokenized once per context.
+  TokenSource tokens(const TokenRequest& request, const std::filesystem::path& model_directory);
 
   // The finished run of that configuration, if there is one.
   const IndexEntry* find_done(const RunRecord& record) const {
@@ -47,9 +56,10 @@ class TaskContext {
   void finish(RunRecord& record);
 
  private:
-  std::string loaded_key_;
-  LoadedModel loaded_;
-  ProfilingBackend* profiler_ = nullptr;  // the loaded backend, where `profile` is asked for
+  std::string model_key_;
+  LoadedModel model_;
+  ProfilingBackend* profiler_ = nullptr;  // the model's backend, where `profile` is asked for
+  std::map<std::string, TextReader> texts_;
 };
 
 // A number of an index line, such as its "ppl".

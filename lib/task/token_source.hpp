@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,16 +34,19 @@ struct TokenDocument {
 };
 
 struct TokenSource {
-  std::vector<TokenDocument> documents;  // those after the limit are left out
-  std::unique_ptr<Tokenizer> tokenizer;  // null for plain ids
-  std::string bos;                       // "none", or the id that was put first
-  std::string name, path, sha256;        // of the data
-  std::int64_t bytes = 0;                // of the text as read; of the ids for plain ids
-  std::int64_t replaced_utf8 = 0;        // U+FFFD that stand for bad bytes
+  std::vector<TokenDocument> documents;        // those after the limit are left out
+  std::shared_ptr<const Tokenizer> tokenizer;  // null for plain ids
+  std::string bos;                             // "none", or the id that was put first
+  std::string name, path, sha256;              // of the data
+  std::int64_t bytes = 0;                      // of the text as read; of the ids for plain ids
+  std::int64_t replaced_utf8 = 0;              // U+FFFD that stand for bad bytes
   std::vector<std::string> warnings;
 
   std::int64_t total_tokens() const;
 };
+
+// The id to put first, where `bos` names one.
+std::optional<std::int32_t> stated_bos(const std::string& bos);
 
 // ConfigError for a request that names nothing, DataError for text that cannot be read.
 TokenSource read_tokens(const TokenRequest& request, const std::filesystem::path& model_directory);

@@ -6,8 +6,10 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 cache=${KVBENCH_CACHE:-$HOME/.cache/kvbench}
 out=${1:-$root/results/baselines/all-policies-emma-8192}
+program=${KVBENCH_PROGRAM:-$root/build/cpu-release/bin/kvbench}
 mkdir -p "$out"
-"$root/build/cpu-release/bin/kvbench" ppl --model "$cache/models/smollm2-135m-instruct" \
+"$program" ppl --model "$cache/models/smollm2-135m-instruct" \
   --data "$cache/books/janeausten/emma.txt" --tokens 8192 --dtype bf16 \
   --protocol continue --prompt 1792 --score 256 \
-  --policies-file "$root/configs/policies_256.txt" --out "$out" | tee "$out/table.txt"
+  --policies-file "$root/configs/policies_256.txt" --out "$out" --resume | tee "$out/table.txt"
+sed -i "s|$cache|\$KVBENCH_CACHE|g" "$out"/*.json "$out"/index.jsonl

@@ -301,8 +301,8 @@ TEST_CASE("sweep: faults are told before anything is loaded or written") {
   CHECK(contains(fault("policy", {"full", "snapkv:kernal=5,capacity=64"}), "kernal"));
   CHECK(contains(fault("policy", {"window8", {{"name", "window"}, {"capacity", 8}}}),
                  "is the same run as cell 1"));
-  CHECK(contains(fault("policy", {"window8", {{"name", "window"}, {"capacity", "8"}}}),
-                 "is the same run as cell 1"));
+  CHECK(contains(fault("policy", {{{"name", "window"}, {"capacity", "8"}}}),
+                 "capacity: expected a number or boolean without quotes, found \"8\""));
   CHECK(contains(fault("seed", {0, 1, 0}), "is the same run as cell"));
   CHECK(contains(fault("policy", "sink4+0"), "sink4+0"));
   CHECK(contains(fault("policy", "snapkv:capacity=64"), "acts on prompts"));
@@ -333,7 +333,7 @@ TEST_CASE("sweep --plan and --dry-run keep nothing") {
   const auto plan = sweep(folder, {"--plan"});
   CHECK(plan.exit_code == 0);
   CHECK(contains(plan.out, "28 cells in 4 runs"));
-  CHECK(contains(plan.out, "time: unknown until one run is finished"));
+  CHECK(contains(plan.out, "one after the other, at best, by this machine's peaks"));
   const auto changed = sweep(folder, {"--plan", "--set", "policy=full", "--set", "tokens=[9,12]"});
   CHECK(contains(changed.out, "8 cells in 8 runs, 84 tokens"));
   CHECK(sweep(folder, {"--dry-run"}).exit_code == 0);
@@ -341,6 +341,33 @@ TEST_CASE("sweep --plan and --dry-run keep nothing") {
   CHECK(!std::filesystem::exists(folder.path() / "out"));
   REQUIRE(sweep(folder).exit_code == 0);
   CHECK(contains(sweep(folder, {"--plan"}).out, "tokens per second of 28 finished runs"));
+}
+
+TEST_CASE("sweep: policies that held more than others under one budget make no table unasked") {
+  const TempDir folder;
+  json config = tiny_sweep();
+  config["model"] = test::tiny_model("llama").string();
+  config["ids"] = kIds;
+  config["policy"] = {"full", "window8", "h2o:heavy=4,recent=4",
+                      "h2o:heavy=4,recent=4,interval=20"};
+  write_sweep(folder, config);
+  const auto refused = sweep(folder);
+  const std::string fault = fault_of(refused, 2);
+  CHECK(contains(fault, "'window8' and 'h2o:heavy=4,recent=4,interval=20'"));
+  CHECK(contains(fault, "8 entries, but held 8.0 and 22.0"));
+  CHECK(contains(fault, "--allow-unequal"));
+  CHECK(refused.out.empty());
+  CHECK(rows_of(folder.path() / "out").size() == 4);  // no work is lost
+  const auto allowed = sweep(folder, {"--allow-unequal"});
+  CHECK(allowed.exit_code == 0);
+  CHECK(contains(allowed.out, "interval=20"));
+  const std::string out = (folder.path() / "out").string();
+  const std::string page = (folder.path() / "page.html").string();
+  CHECK(contains(fault_of(run_program({"report", out, "--out", page}), 2), "--allow-unequal"));
+  CHECK(run_program({"report", out, "--out", page, "--allow-unequal"}).exit_code == 0);
+  CHECK(sweep(folder, {"--set", "policy=[\"full\",\"window8\"]", "--out",
+                       (folder.path() / "equal").string()})
+            .exit_code == 0);
 }
 
 TEST_CASE("sweep --schema is the committed file") {

@@ -92,7 +92,9 @@ TEST_CASE("JSON: the text says the whole policy, and says it so that it can be r
 TEST_CASE("JSON: values of other kinds name file and key") {
   for (const std::string text :
        {"null", "8", "[]", "{}", R"({"name": 8})", R"({"name": null})",
-        R"({"name": "x", "a": null})", R"({"name": "x", "a": [1]})", R"({"name": "x", "a": {}})"}) {
+        R"({"name": "x", "a": null})", R"({"name": "x", "a": [1]})", R"({"name": "x", "a": {}})",
+        R"({"name": "x", "a": "8"})", R"({"name": "x", "a": "0.5"})",
+        R"({"name": "x", "a": "true"})", R"({"name": "x", "a": "max,b=4"})"}) {
     CAPTURE(text);
     CHECK(test::contains(json_fault(text), "sweep.json: key policy"));
   }
