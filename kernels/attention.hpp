@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/coded_rows.hpp"
 #include "kernels/rope.hpp"
 
 namespace kvbench {
@@ -23,11 +24,14 @@ struct VisibleRanges {
 };
 
 struct KvRows {
-  const void* keys;            // [length, head_dim]
-  const void* values;          // [length, head_dim]
+  const void* keys;            // [length - coded_keys.n_rows, head_dim]
+  const void* values;          // [length - coded_values.n_rows, head_dim]
   const std::int32_t* places;  // [length]: each slot's place, where distances count in positions;
                                // null: a slot's place is its index. Only ALiBi reads it.
   std::int64_t length;
+  // What is stored of the first slots; of keys and values not equally many.
+  CodedRows coded_keys = {};
+  CodedRows coded_values = {};
 };
 
 // score -= slope * (the query's place - the slot's place)
@@ -51,12 +55,14 @@ struct AttentionParams {
   int head_dim;
   float scale;
   bool kv_bf16;  // keys and values: bf16 or f32
+  bool coded;    // some head has coded rows: only attention_decode reads them
   bool out_bf16;
   RopeTable q_rope;              // one row per token, towards [first, last)
   RopeTable q_rope_sink;         // one row per token, towards [sink_first, sink_last)
   RopeTable slot_rope;           // one row per slot, for keys that are stored un-rotated
   float* log_sum_exp = nullptr;  // [n_tokens, n_heads]: log of the softmax denominators, if wanted
   float logit_cap = 0.0f;        // above 0: scores become logit_cap * tanh(score / logit_cap)
+  bool off_by_one = false;       // 1 is added to every softmax denominator
   Alibi alibi;
 };
 

@@ -7,6 +7,7 @@
 
 #include "kernels/attention.hpp"
 #include "kernels/common/attention_tile.cuh"
+#include "kernels/common/coded_slots.cuh"
 #include "kernels/common/launch.hpp"
 #include "kernels/common/shared.cuh"
 
@@ -36,7 +37,15 @@ __host__ __device__ constexpr std::int64_t partial_width(int head_dim) {
   return head_dim + 2;
 }
 
-template <class Kv, int kDim>
+// Elements 2 * pair and 2 * pair + 1 of a row of kDim elements, or of head_dim.
+template <int kDim, class Kv>
+__device__ float2 row_pair(const Kv* row, int pair, int head_dim) {
+  row += 2 * pair;
+  if constexpr (kDim > 0) return load_pair(row);
+  return {to_float(row[0]), 2 * pair + 1 < head_dim ? to_float(row[1]) : 0.0f};
+}
+
+template <class Kv, int kDim, bool kCoded>
 __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
     attention_decode_kernel(AttentionParams p, float* partials) {
   constexpr int kKeys = tile_keys(kDim);
@@ -79,8 +88,10 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
   load_queries<kThreads>(p, p.q_rope_sink, first_row, kRows, n_rows, kv_head, q_sink);
   const int thread = static_cast<int>(threadIdx.x);
   if (thread < kRows) {
-    maximum[thread] = -INFINITY;
-    sum[thread] = 0.0f;
+    // Off by one: as if the first split had already seen a key of score 0 and value 0.
+    const bool seen = p.off_by_one && blockIdx.x == 0;
+    maximum[thread] = seen ? 0.0f : -INFINITY;
+    sum[thread] = seen ? 1.0f : 0.0f;
   }
 
   // Columns (2 pair, 2 pair + 1) of the keys key_group, key_group + key_groups, ...
@@ -89,6 +100,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
   const int pair = thread % pairs;
   const int key_group = thread / pairs;
   float out[kRows][2] = {};
+  const CodedColumn left(kv.coded_values.layout, head_dim, 2 * pair);
+  const CodedColumn right(kv.coded_values.layout, head_dim, min(2 * pair + 1, head_dim - 1));
 
   for (int tile = begin; tile < end; tile += kKeys) {
     const int n_keys = min(kKeys, end - tile);
@@ -97,7 +110,12 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
       return static_cast<std::int64_t>(at < n_sinks ? visible.sink_first + at
                                                     : visible.first + at - n_sinks);
     };
-    load_slots<Kv, kDim, kThreads>(keys, head_dim, p.slot_rope, kKeys, n_keys, slot_of, key_tile);
+    if constexpr (kCoded) {
+      load_coded_slots<Kv, kThreads>(kv.coded_keys, keys, head_dim, p.slot_rope, kKeys, n_keys,
+                                     slot_of, key_tile);
+    } else {
+      load_slots<Kv, kDim, kThreads>(keys, head_dim, p.slot_rope, kKeys, n_keys, slot_of, key_tile);
+    }
     __syncthreads();
 
     const int key = thread % kKeys;
@@ -155,12 +173,13 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
       }
 #pragma unroll 4
       for (int k = key_group; k < n_keys; k += key_groups) {
-        const Kv* row = values + slot_of(k) * head_dim + 2 * pair;
+        const std::int64_t plain = slot_of(k) - (kCoded ? kv.coded_values.n_rows : 0);
         float2 value;
-        if constexpr (kDim > 0) {
-          value = load_pair(row);
+        if (kCoded && plain < 0) {
+          const CodedRow row(kv.coded_values, slot_of(k), head_dim);
+          value = {left.of(row), right.of(row)};
         } else {
-          value = {to_float(row[0]), 2 * pair + 1 < head_dim ? to_float(row[1]) : 0.0f};
+          value = row_pair<kDim>(values + plain * head_dim, pair, head_dim);
         }
 #pragma unroll
         for (int r = 0; r < kRows; ++r) {
@@ -226,7 +245,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <int kDim>
+template <int kDim, bool kCoded>
 void launch_decode(const AttentionParams& params, int n_splits, float* partials,
                    cudaStream_t stream) {
   const int group = params.n_heads / params.n_kv_heads;
@@ -238,9 +257,34 @@ void launch_decode(const AttentionParams& params, int n_splits, float* partials,
                           .shared_bytes = decode_shared_bytes(kDim, params.head_dim),
                           .stream = stream};
   launch("attention_decode",
-         params.kv_bf16 ? attention_decode_kernel<__nv_bfloat16, kDim>
-                        : attention_decode_kernel<float, kDim>,
+         params.kv_bf16 ? attention_decode_kernel<__nv_bfloat16, kDim, kCoded>
+                        : attention_decode_kernel<float, kDim, kCoded>,
          shape, params, partials);
+}
+
+template <bool kCoded>
+void launch_by_dim(const AttentionParams& params, int n_splits, float* partials,
+                   cudaStream_t stream) {
+  switch (params.head_dim) {
+    case 64:
+      launch_decode<64, kCoded>(params, n_splits, partials, stream);
+      break;
+    case 80:
+      launch_decode<80, kCoded>(params, n_splits, partials, stream);
+      break;
+    case 96:
+      launch_decode<96, kCoded>(params, n_splits, partials, stream);
+      break;
+    case 128:
+      launch_decode<128, kCoded>(params, n_splits, partials, stream);
+      break;
+    case 256:
+      launch_decode<256, kCoded>(params, n_splits, partials, stream);
+      break;
+    default:
+      launch_decode<0, kCoded>(params, n_splits, partials, stream);
+      break;
+  }
 }
 
 }  // namespace
@@ -263,25 +307,10 @@ void attention_decode(const AttentionParams& params, int n_splits, float* partia
   check_contract(n_splits > 0, name, "n_splits > 0");
   check_contract(n_splits == 1 || partials != nullptr, name, "several splits have a workspace");
   if (params.n_tokens == 0) return;
-  switch (params.head_dim) {
-    case 64:
-      launch_decode<64>(params, n_splits, partials, stream);
-      break;
-    case 80:
-      launch_decode<80>(params, n_splits, partials, stream);
-      break;
-    case 96:
-      launch_decode<96>(params, n_splits, partials, stream);
-      break;
-    case 128:
-      launch_decode<128>(params, n_splits, partials, stream);
-      break;
-    case 256:
-      launch_decode<256>(params, n_splits, partials, stream);
-      break;
-    default:
-      launch_decode<0>(params, n_splits, partials, stream);
-      break;
+  if (params.coded) {
+    launch_by_dim<true>(params, n_splits, partials, stream);
+  } else {
+    launch_by_dim<false>(params, n_splits, partials, stream);
   }
   if (n_splits == 1) return;
   const LaunchShape shape{.grid = dim3(static_cast<unsigned>(params.n_tokens * params.n_heads)),

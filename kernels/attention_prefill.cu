@@ -64,8 +64,9 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
   float maximum[kRowsEach], sum[kRowsEach], out[kRowsEach][kColumnsEach];
 #pragma unroll
   for (int i = 0; i < kRowsEach; ++i) {
-    maximum[i] = -INFINITY;
-    sum[i] = 0.0f;
+    // Off by one: as if a key of score 0 and value 0 had been seen already.
+    maximum[i] = p.off_by_one ? 0.0f : -INFINITY;
+    sum[i] = p.off_by_one ? 1.0f : 0.0f;
 #pragma unroll
     for (int c = 0; c < kColumnsEach; ++c) out[i][c] = 0.0f;
   }

@@ -92,9 +92,15 @@ __device__ void multiply_values(const unsigned (&weights)[kKeys / 16][4], const 
 // The two rows of a lane: which slots they see in the running segment, and their softmax so far.
 struct LaneRows {
   int first[2], last[2];
-  float maximum[2] = {-INFINITY, -INFINITY};
-  float sum[2] = {0.0f, 0.0f};
+  float maximum[2], sum[2];
 
+  // Off by one: as if a key of score 0 and value 0 had been seen already.
+  __device__ explicit LaneRows(bool off_by_one) {
+    for (int i = 0; i < 2; ++i) {
+      maximum[i] = off_by_one ? 0.0f : -INFINITY;
+      sum[i] = off_by_one ? 1.0f : 0.0f;
+    }
+  }
   __device__ void see(const VisibleRanges* visible, int my_row, bool sink) {
     for (int i = 0; i < 2; ++i) {
       const VisibleRanges v = visible[my_row + 8 * i];
@@ -216,7 +222,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int warp_row = static_cast<int>(threadIdx.x) / kWarpSize * kRowsPerWarp;
   const int my_row = warp_row + lane / kLanesPerMmaRow;
-  LaneRows rows;
+  LaneRows rows(p.off_by_one);
   float out[kDim / 8][4] = {};
 
   for (int segment = 0; segment < 2; ++segment) {

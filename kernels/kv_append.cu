@@ -10,9 +10,12 @@ namespace kvbench {
 namespace {
 
 constexpr int kHeadThreads = 64;
+// Left to itself, the compiler aims at more and spills.
+constexpr int kBlocksPerMultiprocessor = 16;
 
 template <class Kv>
-__global__ void __launch_bounds__(kHeadThreads) kv_append_kernel(KvAppendParams p) {
+__global__ void __launch_bounds__(kHeadThreads, kBlocksPerMultiprocessor)
+    kv_append_kernel(KvAppendParams p) {
   const std::int64_t token = blockIdx.x;
   const int head = static_cast<int>(blockIdx.y);
   const int thread = static_cast<int>(threadIdx.x);

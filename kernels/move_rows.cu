@@ -57,12 +57,14 @@ void move_words(const MoveRowsParams& params, cudaStream_t stream) {
 void move_rows(const MoveRowsParams& params, cudaStream_t stream) {
   const char* const name = "move_rows";
   check_contract(params.n_runs >= 0 && params.n_runs < 65536, name, "0 <= n_runs < 2^16");
-  check_contract(params.row_bytes > 0 && params.row_bytes % 2 == 0, name, "row_bytes even");
+  check_contract(params.row_bytes > 0, name, "row_bytes > 0");
   if (params.n_runs == 0) return;
   if (params.row_bytes % sizeof(uint4) == 0) {
     move_words<uint4>(params, stream);
-  } else {
+  } else if (params.row_bytes % sizeof(unsigned short) == 0) {
     move_words<unsigned short>(params, stream);
+  } else {
+    move_words<unsigned char>(params, stream);
   }
 }
 

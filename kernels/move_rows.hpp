@@ -20,7 +20,7 @@ struct RowRun {
 };
 
 // Device pointers. Preconditions: 0 <= n_runs < 2^16; slabs and workspace are aligned to 16 bytes;
-// row_bytes is a multiple of 2; no run's source is another run's destination.
+// row_bytes > 0; no run's source is another run's destination.
 struct MoveRowsParams {
   const RowRun* runs;  // [n_runs]
   void* workspace;     // [sum of n_rows, row_bytes]

@@ -12,13 +12,16 @@ namespace {
 
 constexpr int kRowThreads = 256;
 constexpr int kWarps = kRowThreads / kWarpSize;
+// Left to itself, the compiler aims at more and spills.
+constexpr int kBlocksPerMultiprocessor = 4;
 
 __device__ float finished_logit(const FoldLogitsParams& p, float logit) {
   logit *= p.logit_scale;
   return p.logit_cap > 0.0f ? p.logit_cap * tanhf(logit / p.logit_cap) : logit;
 }
 
-__global__ void __launch_bounds__(kRowThreads) fold_logits_kernel(FoldLogitsParams p) {
+__global__ void __launch_bounds__(kRowThreads, kBlocksPerMultiprocessor)
+    fold_logits_kernel(FoldLogitsParams p) {
   SharedArena arena;
   float* warp_maxima = arena.take<float>(kWarps);
   double* warp_sums = arena.take<double>(kWarps);

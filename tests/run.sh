@@ -41,8 +41,8 @@ if [ "$QUICK" = no ]; then
   python3 "$ROOT/tests/repository/clang_tidy.py" "$ROOT/build/cpu-release"
 
   if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then
-    step "CUDA kernels, compiled"
-    PATH="$PATH:/usr/local/cuda/bin" build cuda-release kvbench_kernels all_gpu_tests
+    step "CUDA kernels, compiled; their registers and spills"
+    PATH="$PATH:/usr/local/cuda/bin" build cuda-release kernel_resources all_gpu_tests
   fi
 
   step "unit tests and fuzz replays under AddressSanitizer and UndefinedBehaviorSanitizer"

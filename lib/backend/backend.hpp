@@ -191,6 +191,15 @@ struct AttentionWeightsArgs {
   bool sum_tokens;
 };
 
+// Rows to codes as by quantise_rows, in the backend's memory.
+struct QuantiseCall {
+  QuantiseArgs args;
+  // [1], in the backend's memory: lowered to first_id + row, for the first row of each group that
+  // cannot be stored. What is then written for it is undefined.
+  std::uint32_t* failure;
+  std::uint32_t first_id;
+};
+
 struct NllArgs {
   const void* hidden;  // [n_rows, in_features], compute dtype of the weights
   std::span<const LinearWeight* const> vocabulary;  // consecutive blocks of rows of the head
@@ -259,8 +268,8 @@ class Backend {
   virtual void scale(float*, std::int64_t, float) { throw InternalError("no scale"); }
   virtual void kv_append(const KvAppendArgs& args) = 0;
   virtual void move_rows(std::span<const RowMove> moves, std::size_t row_bytes) = 0;
-  // As quantise_rows, in the backend's memory.
-  virtual std::int64_t quantise(const QuantiseArgs&) { throw InternalError("no quantise"); }
+  // Rows of all calls have one dtype.
+  virtual void quantise(std::span<const QuantiseCall>) { throw InternalError("no quantise"); }
   virtual void attention(const AttentionArgs& args) = 0;
   virtual void attention_weights(const AttentionWeightsArgs& args) = 0;
   virtual void nll(const NllArgs& args) = 0;

@@ -101,10 +101,8 @@ void ProfilingBackend::move_rows(std::span<const RowMove> moves, std::size_t row
   timed(kKvMove, [&] { backend_.move_rows(moves, row_bytes); });
 }
 
-std::int64_t ProfilingBackend::quantise(const QuantiseArgs& args) {
-  std::int64_t rows = 0;
-  timed(kQuantise, [&] { rows = backend_.quantise(args); });
-  return rows;
+void ProfilingBackend::quantise(std::span<const QuantiseCall> calls) {
+  timed(kQuantise, [&] { backend_.quantise(calls); });
 }
 
 void ProfilingBackend::attention(const AttentionArgs& args) {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
+#include <vector>
 
 #include "backend/backend.hpp"
 #include "cache/row_slab.hpp"
@@ -11,10 +11,11 @@
 
 namespace kvbench {
 
-// A group of entries that could not be quantised: a number is not finite, or out of f16's range.
-struct QuantiseFault {
+// Entries of one side that are to be quantised; those that were the oldest in full precision.
+struct DueEntries {
+  QuantiseArgs args;
   bool of_keys;
-  std::int64_t slot;  // first of the group
+  std::int64_t first_slot;
 };
 
 class HeadStore {
@@ -34,8 +35,11 @@ class HeadStore {
   virtual void keep(std::span<const SlotRun> runs) = 0;
   // Without positions and length; valid until the store changes.
   virtual KvHeadView view() const = 0;
-  // Quantises what is due; only ever asked for after a step's attention.
-  virtual std::optional<QuantiseFault> quantise() = 0;
+  // Takes what is due for quantised and adds it to `due`, for the caller to do at once; only ever
+  // asked for after a step's attention.
+  virtual void quantise(std::vector<DueEntries>& due) = 0;
+  // Gives back memory that waiting entries needed, once `due` is done.
+  virtual void release_waiting() = 0;
   // Rows quantised so far, keys and values both counted.
   virtual std::int64_t quantised_rows() const = 0;
   virtual std::int64_t live_bytes() const = 0;
@@ -58,7 +62,8 @@ class PlainStore final : public HeadStore {
   }
   void keep(std::span<const SlotRun> runs) override { rows_.keep(runs); }
   KvHeadView view() const override { return {rows_.rows(0), rows_.rows(1), nullptr, 0}; }
-  std::optional<QuantiseFault> quantise() override { return {}; }
+  void quantise(std::vector<DueEntries>&) override {}
+  void release_waiting() override {}
   std::int64_t quantised_rows() const override { return 0; }
   std::int64_t live_bytes() const override { return rows_.live_bytes(); }
   void shrink(std::int64_t spare_rows) override {

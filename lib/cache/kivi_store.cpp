@@ -23,8 +23,7 @@ double kivi_entry_bytes(const KiviOptions& options, std::int64_t head_dim) {
 
 KiviStore::KiviStore(Backend& backend, MemoryMeter& meter, const KiviOptions& options,
                      std::int64_t head_dim, DType dtype)
-    : backend_(backend),
-      options_(options),
+    : options_(options),
       head_dim_(head_dim),
       dtype_(dtype),
       key_format_(format(options, true)),
@@ -81,7 +80,7 @@ KvHeadView KiviStore::view() const {
   return view;
 }
 
-std::optional<QuantiseFault> KiviStore::quantise() {
+void KiviStore::quantise(std::vector<DueEntries>& due) {
   const std::int64_t n_keys = key_residual_.length() / options_.residual * options_.residual;
   if (n_keys > 0) {
     const std::int64_t n_groups = n_keys / options_.group;
@@ -91,40 +90,40 @@ std::optional<QuantiseFault> KiviStore::quantise() {
     for (std::int64_t g = 1; g <= n_groups; ++g) {
       group_ends_.push_back(static_cast<std::int32_t>(first + g * options_.group));
     }
-    const std::int64_t fault = quantise_oldest(key_format_, n_keys, key_residual_, key_codes_,
-                                               key_groups_.new_row(0, n_groups));
-    if (fault >= 0) return QuantiseFault{true, fault};
+    due.push_back({take_oldest(key_format_, n_keys, key_residual_, key_codes_,
+                               key_groups_.new_row(0, n_groups)),
+                   true, first});
   }
   const std::int64_t n_values = value_residual_.length() - options_.residual;
   if (n_values > 0) {
+    const std::int64_t first = value_codes_.length();
     value_codes_.append(n_values);
-    const std::int64_t fault = quantise_oldest(value_format_, n_values, value_residual_,
-                                               value_codes_, value_codes_.new_row(1, n_values));
-    if (fault >= 0) return QuantiseFault{false, fault};
+    due.push_back({take_oldest(value_format_, n_values, value_residual_, value_codes_,
+                               value_codes_.new_row(1, n_values)),
+                   false, first});
   }
-  // A prompt waits here as a whole: its memory is given back.
+}
+
+// The oldest `n` rows of `residual` become the newest `n` of `codes`, which have room for them.
+QuantiseArgs KiviStore::take_oldest(const QuantFormat& format, std::int64_t n, RowSlab& residual,
+                                    RowSlab& codes, void* parameters) {
+  const void* rows = residual.rows(0);
+  residual.drop_front(n);  // they stay where they are until more rows are appended
+  quantised_ += n;
+  return {.rows = rows,
+          .dtype = dtype_,
+          .n_rows = n,
+          .width = head_dim_,
+          .format = format,
+          .codes = codes.new_row(0, n),
+          .parameters = parameters};
+}
+
+// A prompt waits in the residual as a whole.
+void KiviStore::release_waiting() {
   for (RowSlab* residual : {&key_residual_, &value_residual_}) {
     if (residual->capacity() > 2 * residual_capacity() + 16) residual->resize(residual_capacity());
   }
-  return {};
-}
-
-// The oldest `n` rows of `residual` become the newest `n` of `codes`. Returns -1, or the slot of a
-// fault.
-std::int64_t KiviStore::quantise_oldest(const QuantFormat& format, std::int64_t n,
-                                        RowSlab& residual, RowSlab& codes, void* parameters) {
-  const std::int64_t first = codes.length() - n;
-  const std::int64_t fault = backend_.quantise({.rows = residual.rows(0),
-                                                .dtype = dtype_,
-                                                .n_rows = n,
-                                                .width = head_dim_,
-                                                .format = format,
-                                                .codes = codes.new_row(0, n),
-                                                .parameters = parameters});
-  if (fault >= 0) return first + fault;
-  residual.drop_front(n);
-  quantised_ += n;
-  return -1;
 }
 
 void KiviStore::keep(std::span<const SlotRun> runs) {

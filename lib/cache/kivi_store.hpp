@@ -11,7 +11,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -33,7 +32,8 @@ class KiviStore final : public HeadStore {
   NewRows append(std::int64_t n) override;
   void keep(std::span<const SlotRun> runs) override;
   KvHeadView view() const override;
-  std::optional<QuantiseFault> quantise() override;
+  void quantise(std::vector<DueEntries>& due) override;
+  void release_waiting() override;
   std::int64_t quantised_rows() const override { return quantised_; }
   std::int64_t live_bytes() const override;
   void shrink(std::int64_t spare_rows) override;
@@ -42,11 +42,10 @@ class KiviStore final : public HeadStore {
  private:
   void keep_side(std::span<const SlotRun> runs, RowSlab& codes, RowSlab& residual);
   void keep_groups(std::span<const SlotRun> runs);
-  std::int64_t quantise_oldest(const QuantFormat& format, std::int64_t n, RowSlab& residual,
-                               RowSlab& codes, void* parameters);
+  QuantiseArgs take_oldest(const QuantFormat& format, std::int64_t n, RowSlab& residual,
+                           RowSlab& codes, void* parameters);
   std::int64_t residual_capacity() const;
 
-  Backend& backend_;
   KiviOptions options_;
   std::int64_t head_dim_;
   DType dtype_;

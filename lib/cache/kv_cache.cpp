@@ -2,11 +2,17 @@
 #include "cache/kv_cache.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "cache/kivi_store.hpp"
 #include "core/error.hpp"
 
 namespace kvbench {
+namespace {
+
+constexpr auto kNoFailure = std::numeric_limits<std::uint32_t>::max();
+
+}  // namespace
 
 void check_kivi(const KiviOptions& options, std::int64_t head_dim, const Backend& backend) {
   if (options.residual % options.group != 0) {
@@ -24,12 +30,17 @@ void check_kivi(const KiviOptions& options, std::int64_t head_dim, const Backend
 }
 
 KvCache::KvCache(Backend& backend, const KvCacheShape& shape)
-    : shape_(shape),
+    : backend_(backend),
+      shape_(shape),
       heads_(static_cast<std::size_t>(shape.n_layers * shape.n_kv_heads)),
       views_(static_cast<std::size_t>(shape.n_kv_heads)),
       key_targets_(static_cast<std::size_t>(shape.n_kv_heads)),
       value_targets_(static_cast<std::size_t>(shape.n_kv_heads)) {
-  if (shape.kivi) check_kivi(*shape.kivi, shape.head_dim, backend);
+  if (shape.kivi) {
+    check_kivi(*shape.kivi, shape.head_dim, backend);
+    failure_ = backend.allocate(sizeof(kNoFailure));
+    backend.copy_in(failure_.as<void>(), &kNoFailure, sizeof(kNoFailure));
+  }
   const std::size_t row_bytes = static_cast<std::size_t>(shape.head_dim) * dtype_size(shape.dtype);
   for (Head& h : heads_) {
     if (shape.kivi) {
@@ -168,19 +179,51 @@ void KvCache::truncate(std::int64_t layer, std::int64_t kv_head, std::int64_t le
 }
 
 void KvCache::quantise(std::int64_t layer) {
+  calls_.clear();
   for (std::int64_t kv_head = 0; kv_head < shape_.n_kv_heads; ++kv_head) {
     Head& h = head(layer, kv_head);
     const std::int64_t bytes = h.store->live_bytes();
-    const auto fault = h.store->quantise();
+    due_.clear();
+    h.store->quantise(due_);
     live_bytes_ += h.store->live_bytes() - bytes;
-    if (!fault) continue;
-    data_error(
-        "layer {}, KV head {}: non-finite {} in the {} token {}: kivi stores finite numbers, scale "
-        "and zero in f16 (at most 65504)",
-        layer, kv_head, fault->of_keys ? "key" : "value",
-        fault->of_keys ? "group that begins at" : "row of",
-        h.slots.positions()[static_cast<std::size_t>(fault->slot)]);
+    for (const DueEntries& entries : due_) {
+      calls_.push_back({entries.args, failure_.as<std::uint32_t>(), next_id_});
+      unchecked_.push_back({layer, kv_head, entries, next_id_});
+      KVB_CHECK(entries.args.n_rows < kNoFailure - next_id_, "{} rows in one step", next_id_);
+      next_id_ += static_cast<std::uint32_t>(entries.args.n_rows);
+    }
   }
+  if (!calls_.empty()) {
+    backend_.quantise(calls_);
+    for (std::int64_t kv_head = 0; kv_head < shape_.n_kv_heads; ++kv_head) {
+      head(layer, kv_head).store->release_waiting();
+    }
+  }
+  if (layer + 1 == shape_.n_layers) check_quantised();
+}
+
+// Slots are still those of the step: a layer evicts before it quantises.
+void KvCache::check_quantised() {
+  if (unchecked_.empty()) return;
+  std::uint32_t failure = kNoFailure;
+  backend_.copy_out(&failure, failure_.as<void>(), sizeof(failure));
+  if (failure == kNoFailure) {
+    forget_unchecked();
+    return;
+  }
+  // The last call whose ids begin at or before it.
+  const auto behind = std::ranges::upper_bound(unchecked_, failure, {}, &Unchecked::first_id);
+  KVB_CHECK(behind != unchecked_.begin(), "failure {} of no call", failure);
+  const Unchecked call = *std::prev(behind);
+  forget_unchecked();
+  backend_.copy_in(failure_.as<void>(), &kNoFailure, sizeof(kNoFailure));
+  const std::int64_t slot = call.entries.first_slot + (failure - call.first_id);
+  data_error(
+      "layer {}, KV head {}: non-finite {} in the {} token {}: kivi stores finite numbers, scale "
+      "and zero in f16 (at most 65504)",
+      call.layer, call.kv_head, call.entries.of_keys ? "key" : "value",
+      call.entries.of_keys ? "group that begins at" : "row of",
+      positions(call.layer, call.kv_head)[static_cast<std::size_t>(slot)]);
 }
 
 std::int64_t KvCache::quantised_rows() const {
@@ -199,6 +242,10 @@ void KvCache::clear() {
     h.store->clear();
   }
   live_bytes_ = 0;
+  if (unchecked_.empty()) return;
+  // A step broke off.
+  forget_unchecked();
+  backend_.copy_in(failure_.as<void>(), &kNoFailure, sizeof(kNoFailure));
 }
 
 void KvCache::reset_statistics() {

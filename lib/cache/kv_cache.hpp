@@ -72,8 +72,9 @@ class KvCache {
   // Drops the entries of one head from slot `length` on without counting them as evicted: they
   // were never part of the text.
   void truncate(std::int64_t layer, std::int64_t kv_head, std::int64_t length);
-  // Kivi: quantises what is due in this layer; the steps after this one see it. DataError where a
-  // number is not finite or out of range.
+  // Kivi: quantises what is due in this layer; the steps after this one see it. Asked for layer by
+  // layer; the last one waits for the backend: DataError where a number was not finite or out of
+  // range.
   void quantise(std::int64_t layer);
   // Rows quantised since the statistics were reset, keys and values both, over layers and KV heads.
   std::int64_t quantised_rows() const;
@@ -106,7 +107,13 @@ class KvCache {
   }
   // Of runs_.
   void keep_runs(Head& head);
+  void check_quantised();
+  void forget_unchecked() {
+    unchecked_.clear();
+    next_id_ = 0;
+  }
 
+  Backend& backend_;
   KvCacheShape shape_;
   MemoryMeter meter_;
   std::vector<Head> heads_;           // [n_layers * n_kv_heads]
@@ -114,6 +121,17 @@ class KvCache {
   std::vector<void*> key_targets_;    // [n_kv_heads]
   std::vector<void*> value_targets_;  // [n_kv_heads]
   std::vector<SlotRun> runs_;         // kept slots
+  // What was quantised since it was last seen that all could be stored.
+  struct Unchecked {
+    std::int64_t layer, kv_head;
+    DueEntries entries;
+    std::uint32_t first_id;
+  };
+  std::vector<Unchecked> unchecked_;
+  std::uint32_t next_id_ = 0;
+  Buffer failure_;                   // see QuantiseCall
+  std::vector<DueEntries> due_;      // of one head
+  std::vector<QuantiseCall> calls_;  // of one layer
   std::int64_t live_bytes_ = 0;
   std::int64_t peak_live_bytes_ = 0;
   std::int64_t evicted_entries_ = 0;

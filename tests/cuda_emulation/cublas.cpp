@@ -1,9 +1,12 @@
-// Matrix products as plain loops, queued like every other work of a stream.
+// Matrix products in f32, queued like every other work of a stream: plain loops, or oneDNN for
+// large ones.
 #include <cublas_v2.h>
 #include <cuda_bf16.h>
+#include <dnnl.h>
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tests/cuda_emulation/device.hpp"
 
@@ -24,22 +27,48 @@ struct Product {
   float* c;       // column-major [m, n]
 };
 
+// Rows of `width` elements, `stride` apart, as dense floats.
 template <class In>
-std::string multiply(const Product& p) {
-  const auto* a = static_cast<const In*>(p.a);
-  const auto* b = static_cast<const In*>(p.b);
+std::vector<float> widened(const void* from, std::int64_t rows, std::int64_t width,
+                           std::int64_t stride) {
+  std::vector<float> to(static_cast<std::size_t>(rows * width));
+  float* out = to.data();
+  for (std::int64_t row = 0; row < rows; ++row, out += width) {
+    const In* in = static_cast<const In*>(from) + row * stride;
+    for (std::int64_t i = 0; i < width; ++i) out[i] = static_cast<float>(in[i]);
+  }
+  return to;
+}
+
+// Small products, the tests' own, in the plain order of terms.
+void multiply_plainly(const Product& p, const std::vector<float>& a, const std::vector<float>& b) {
   for (std::int64_t column = 0; column < p.n; ++column) {
     for (std::int64_t row = 0; row < p.m; ++row) {
       float sum = 0.0f;
       for (std::int64_t i = 0; i < p.k; ++i) {
-        sum += static_cast<float>(a[row * p.lda + i]) * static_cast<float>(b[column * p.ldb + i]);
+        sum += a[static_cast<std::size_t>(row * p.k + i)] *
+               b[static_cast<std::size_t>(column * p.k + i)];
       }
       float& out = p.c[column * p.ldc + row];
       // beta 0 overwrites, whatever was there.
       out = p.beta == 0.0f ? p.alpha * sum : p.alpha * sum + p.beta * out;
     }
   }
-  return {};
+}
+
+template <class In>
+std::string multiply(const Product& p) {
+  const std::vector<float> a = widened<In>(p.a, p.m, p.k, p.lda);
+  const std::vector<float> b = widened<In>(p.b, p.n, p.k, p.ldb);
+  constexpr std::int64_t kSmall = 1 << 20;
+  if (p.m * p.n * p.k <= kSmall) {
+    multiply_plainly(p, a, b);
+    return {};
+  }
+  // Row-major c [n, m] = b [n, k] a^T.
+  const dnnl_status_t status = dnnl_sgemm('N', 'T', p.n, p.m, p.k, p.alpha, b.data(), p.k, a.data(),
+                                          p.k, p.beta, p.c, p.ldc);
+  return status == dnnl_success ? std::string() : "dnnl_sgemm failed";
 }
 
 }  // namespace

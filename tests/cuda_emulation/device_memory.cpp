@@ -62,7 +62,9 @@ bool DeviceMemory::contains(const void* address, std::size_t bytes, Kind kind) c
 }
 
 bool DeviceMemory::is_host_pointer(std::uintptr_t word) const {
-  constexpr std::uintptr_t kLowest = 1u << 16;
+  // Two neighbouring 32-bit sizes read as one word look like a low address, where AddressSanitizer
+  // has its shadow. A position-independent program has its code, heap and stacks above.
+  constexpr std::uintptr_t kLowest = std::uintptr_t{1} << 45;
   constexpr std::uintptr_t kHighest = std::uintptr_t{1} << 47;
   if (word < kLowest || word >= kHighest) return false;
   std::uintptr_t begin = 0;

@@ -48,7 +48,7 @@ bool pinned(const void* address, std::size_t bytes) {
 
 Device::Work copy_work(void* destination, const void* source, std::size_t bytes) {
   return [=] {
-    std::memcpy(destination, source, bytes);
+    if (bytes > 0) std::memcpy(destination, source, bytes);
     return std::string();
   };
 }
@@ -259,7 +259,7 @@ cudaError_t cudaMemcpyAsync(void* destination, const void* source, std::size_t b
     const auto* begin = static_cast<const std::byte*>(source);
     auto staged = std::make_shared<std::vector<std::byte>>(begin, begin + bytes);
     return device().enqueue([=] {
-      std::memcpy(destination, staged->data(), bytes);
+      if (bytes > 0) std::memcpy(destination, staged->data(), bytes);
       return std::string();
     });
   }

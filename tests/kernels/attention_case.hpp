@@ -28,6 +28,7 @@ struct AttentionCase {
   float logit_cap = 0.0f;
   bool alibi = false;
   bool distance_by_slot = false;
+  bool off_by_one = false;
   Weights weights = Weights::none;  // ask for the log-sum-exp and the weights too
 
   std::int64_t n_kv_heads() const { return static_cast<std::int64_t>(past.size()); }
@@ -143,7 +144,8 @@ inline std::vector<float> run_attention(Backend& backend, const AttentionCase& c
       .log_sum_exp = c.weights == Weights::none ? nullptr : log_sum_exp.as<float>(),
       .distance_by_slot = c.distance_by_slot,
       .logit_cap = c.logit_cap,
-      .alibi_slopes = c.alibi ? slopes.data() : nullptr};
+      .alibi_slopes = c.alibi ? slopes.data() : nullptr,
+      .off_by_one = c.off_by_one};
   backend.attention(args);
   std::vector<float> results = download(backend, out.as<void>(), n_out, c.out_dtype);
   if (c.weights == Weights::none) return results;

@@ -174,6 +174,22 @@ TEST_CASE("attention: capped scores and ALiBi, by position and by slot") {
   }
 }
 
+TEST_CASE("attention: one added to the denominators, over tiles, splits and sinks") {
+  for (const std::int64_t n_tokens : {1, 19}) {
+    AttentionCase c;
+    c.n_tokens = n_tokens;
+    c.n_heads = 3;
+    c.past = {500};
+    c.off_by_one = true;
+    c.weights = Weights::summed;
+    check_attention_case(c);
+    c.weights = Weights::none;
+    c.sinks = 2;
+    c.recent = 9;
+    check_attention_case(c);
+  }
+}
+
 TEST_CASE("attention: a NaN in a key reaches the queries that see it") {
   for (const std::int64_t n_tokens : {1, 20}) {
     for_each_thread_order([&] {

@@ -68,17 +68,16 @@ struct SlabMove {
   std::int64_t dst_row, src_row, n_rows;
 };
 
-void check_moves(const std::vector<SlabMove>& moves, std::int64_t row_halves) {
+void check_moves(const std::vector<SlabMove>& moves, std::int64_t row_bytes) {
   constexpr int kSlabs = 2;
   constexpr std::int64_t kRows = 40;
-  std::vector<std::vector<std::uint16_t>> slabs(kSlabs);
+  std::vector<std::vector<std::uint8_t>> slabs(kSlabs);
   for (int slab = 0; slab < kSlabs; ++slab) {
-    for (std::int64_t i = 0; i < kRows * row_halves; ++i) {
+    for (std::int64_t i = 0; i < kRows * row_bytes; ++i) {
       slabs[static_cast<std::size_t>(slab)].push_back(
-          static_cast<std::uint16_t>(i * 13 + slab * 7 + 1));
+          static_cast<std::uint8_t>(i * 13 + i / 256 + slab * 7 + 1));
     }
   }
-  const std::size_t row_bytes = static_cast<std::size_t>(row_halves) * sizeof(std::uint16_t);
   check_parity(0.0, [&](Backend& backend) {
     std::vector<Buffer> buffers;
     for (const auto& slab : slabs) buffers.push_back(upload(backend, slab));
@@ -87,28 +86,28 @@ void check_moves(const std::vector<SlabMove>& moves, std::int64_t row_halves) {
       rows.push_back({buffers[static_cast<std::size_t>(move.slab)].as<void>(), move.dst_row,
                       move.src_row, move.n_rows});
     }
-    backend.move_rows(rows, row_bytes);
+    backend.move_rows(rows, static_cast<std::size_t>(row_bytes));
     std::vector<float> all;
     for (const Buffer& buffer : buffers) {
-      std::vector<std::uint16_t> bits(buffer.bytes() / sizeof(std::uint16_t));
-      backend.copy_out(bits.data(), buffer.as<void>(), buffer.bytes());
-      all.insert(all.end(), bits.begin(), bits.end());
+      std::vector<std::uint8_t> bytes(buffer.bytes());
+      backend.copy_out(bytes.data(), buffer.as<void>(), buffer.bytes());
+      all.insert(all.end(), bytes.begin(), bytes.end());
     }
     return all;
   });
 }
 
 TEST_CASE("move_rows: runs that overlap themselves, in both directions") {
-  for (const std::int64_t row_halves : {2, 3, 8, 40}) {
-    check_moves({{0, 0, 1, 39}}, row_halves);
-    check_moves({{0, 1, 0, 39}}, row_halves);
-    check_moves({{0, 5, 12, 20}, {1, 12, 5, 20}}, row_halves);
-    check_moves({{0, 3, 3, 10}, {1, 0, 20, 0}}, row_halves);
+  for (const std::int64_t row_bytes : {1, 4, 5, 6, 16, 80}) {
+    check_moves({{0, 0, 1, 39}}, row_bytes);
+    check_moves({{0, 1, 0, 39}}, row_bytes);
+    check_moves({{0, 5, 12, 20}, {1, 12, 5, 20}}, row_bytes);
+    check_moves({{0, 3, 3, 10}, {1, 0, 20, 0}}, row_bytes);
   }
 }
 
 TEST_CASE("move_rows: runs that read what earlier runs wrote") {
-  check_moves({{0, 0, 10, 5}, {0, 20, 2, 5}, {0, 22, 20, 6}, {1, 0, 1, 3}}, 8);
+  check_moves({{0, 0, 10, 5}, {0, 20, 2, 5}, {0, 22, 20, 6}, {1, 0, 1, 3}}, 16);
   // The compaction of a cache: ascending runs, both sides.
   std::vector<SlabMove> runs;
   std::int64_t to = 1;
@@ -117,7 +116,7 @@ TEST_CASE("move_rows: runs that read what earlier runs wrote") {
     runs.push_back({1, to, from, 2});
     to += 2;
   }
-  check_moves(runs, 3);
+  check_moves(runs, 6);
 }
 
 }  // namespace

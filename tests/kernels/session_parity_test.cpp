@@ -56,15 +56,17 @@ struct Outcome {
   std::vector<double> nll;
   std::vector<std::vector<std::int32_t>> kept;  // [layers * KV heads]
   std::int64_t evicted = 0;
+  std::int64_t quantised = 0;  // rows
 };
 
 Outcome run_session(Backend& backend, const std::filesystem::path& folder,
-                    const std::string& policy, DType compute, DType kv_dtype, std::int64_t chunk,
+                    const std::string& policy, SessionOptions options = {},
                     const SinkSource& sinks = {}) {
-  const Model model = Model::load(folder, backend, compute, sinks);
+  const Model model = Model::load(folder, backend, DType::f32, sinks);
   ConfiguredPolicy configured = make_policy(policy);
-  Session session(model, backend, *configured.policy,
-                  {.chunk = chunk, .kv_dtype = kv_dtype, .seed = 3});
+  options.chunk = 19;
+  options.seed = 3;
+  Session session(model, backend, *configured.policy, options);
   std::vector<std::int32_t> ids;
   // No stretch of the text comes twice: equal contexts have equal scores, whose order is rounding.
   const bool table = model.config().positions == PositionKind::table;
@@ -91,6 +93,7 @@ Outcome run_session(Backend& backend, const std::filesystem::path& folder,
     }
   }
   outcome.evicted = session.evicted_entries();
+  outcome.quantised = session.cache().quantised_rows();
   CHECK((policy == "full") == (outcome.evicted == 0));
   return outcome;
 }
@@ -101,6 +104,7 @@ void check_outcomes(const Outcome& found, const Outcome& expected, double tolera
               std::vector<float>(expected.nll.begin(), expected.nll.end()), tolerance);
   CHECK(found.kept == expected.kept);
   CHECK(found.evicted == expected.evicted);
+  CHECK(found.quantised == expected.quantised);
 }
 
 TEST_CASE("sessions on every tiny checkpoint under every policy equal the CPU backend's") {
@@ -117,7 +121,7 @@ TEST_CASE("sessions on every tiny checkpoint under every policy equal the CPU ba
       CpuBackend cpu(1);
       CudaBackend cuda(1);
       const auto run = [&](Backend& backend) {
-        return run_session(backend, tiny_model(checkpoint), policy, DType::f32, DType::f32, 19);
+        return run_session(backend, tiny_model(checkpoint), policy);
       };
       check_outcomes(run(cuda), run(cpu), 1e-4);
     }
@@ -136,9 +140,7 @@ TEST_CASE("every family gives the same on both backends") {
       CAPTURE(policy);
       CpuBackend cpu(1);
       CudaBackend cuda(1);
-      const auto run = [&](Backend& backend) {
-        return run_session(backend, folder, policy, DType::f32, DType::f32, 19);
-      };
+      const auto run = [&](Backend& backend) { return run_session(backend, folder, policy); };
       check_outcomes(run(cuda), run(cpu), 1e-4);
     }
   }
@@ -152,9 +154,52 @@ TEST_CASE("a bf16 cache gives both backends the same losses") {
     CpuBackend cpu(1);
     CudaBackend cuda(1);
     const auto run = [&](Backend& backend) {
-      return run_session(backend, tiny_model("llama"), policy, DType::f32, DType::bf16, 19);
+      return run_session(backend, tiny_model("llama"), policy, {.kv_dtype = DType::bf16});
     };
     check_outcomes(run(cuda), run(cpu), 2e-3);
+  }
+}
+
+TEST_CASE("quantised storage gives both backends the same, under eviction too") {
+#ifndef KVB_EMULATED_CUDA
+  require_device();
+#endif
+  for (const DType kv_dtype : {DType::f32, DType::bf16}) {
+    for (const std::string policy :
+         {"full", "sink2+18", "h2o:heavy=10,recent=10", "snapkv:capacity=16,window=4,kernel=3",
+          "knorm:capacity=20,timing=decode", "tova:capacity=20"}) {
+      // A bf16 cache only under two: rounding to bf16 is not what differs between policies.
+      if (kv_dtype == DType::bf16 && policy != "full" && policy != "sink2+18") continue;
+      CAPTURE(policy);
+      CpuBackend cpu(1);
+      CudaBackend cuda(1);
+      const auto run = [&](Backend& backend) {
+        return run_session(
+            backend, tiny_model("llama"), policy,
+            {.kv_dtype = kv_dtype, .kivi = KiviOptions{.bits = 2, .group = 4, .residual = 8}});
+      };
+      const Outcome expected = run(cpu);
+      CHECK(expected.quantised > 0);
+      check_outcomes(run(cuda), expected, kv_dtype == DType::f32 ? 1e-4 : 2e-3);
+    }
+  }
+}
+
+TEST_CASE("softmax off by one gives both backends the same, and not what plain softmax gives") {
+#ifndef KVB_EMULATED_CUDA
+  require_device();
+#endif
+  for (const std::string policy :
+       {"full", "sink2+7", "h2o:heavy=5,recent=4", "snapkv:capacity=9,window=4,kernel=3"}) {
+    CAPTURE(policy);
+    CpuBackend cpu(1);
+    CudaBackend cuda(1);
+    const auto run = [&](Backend& backend, bool off_by_one) {
+      return run_session(backend, tiny_model("llama"), policy, {.softmax_off_by_one = off_by_one});
+    };
+    const Outcome expected = run(cpu, true);
+    check_outcomes(run(cuda, true), expected, 1e-4);
+    CHECK(expected.nll != run(cuda, false).nll);
   }
 }
 
@@ -173,7 +218,7 @@ TEST_CASE("learned sinks stand before the text on both backends") {
     CpuBackend cpu(1);
     CudaBackend cuda(1);
     const auto run = [&](Backend& backend, const SinkSource& source) {
-      return run_session(backend, tiny_model("llama"), policy, DType::f32, DType::f32, 19, source);
+      return run_session(backend, tiny_model("llama"), policy, {}, source);
     };
     const Outcome expected = run(cpu, sinks);
     check_outcomes(run(cuda, sinks), expected, 1e-4);

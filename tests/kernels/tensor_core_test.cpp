@@ -177,5 +177,15 @@ TEST_CASE("tensor cores: a NaN in a key reaches the queries that see it, and no 
   });
 }
 
+TEST_CASE("tensor cores: one added to the denominators") {
+  for (const std::int64_t past : {0, 90}) {
+    AttentionCase c = bf16_case();
+    c.n_tokens = 21;
+    c.past = {past};
+    c.off_by_one = true;
+    check_bf16_case(c);
+  }
+}
+
 }  // namespace
 }  // namespace kvbench::test

@@ -103,15 +103,15 @@ Buffer CpuBackend::allocate(std::size_t bytes, MemoryMeter* meter) {
 }
 
 void CpuBackend::copy_in(void* destination, const void* host_source, std::size_t bytes) {
-  std::memcpy(destination, host_source, bytes);
+  if (bytes > 0) std::memcpy(destination, host_source, bytes);
 }
 
 void CpuBackend::copy_out(void* host_destination, const void* source, std::size_t bytes) {
-  std::memcpy(host_destination, source, bytes);
+  if (bytes > 0) std::memcpy(host_destination, source, bytes);
 }
 
 void CpuBackend::copy_rows(void* destination, const void* source, std::size_t bytes) {
-  std::memcpy(destination, source, bytes);
+  if (bytes > 0) std::memcpy(destination, source, bytes);
 }
 
 std::unique_ptr<LinearWeight> CpuBackend::make_linear(std::span<const TensorView> parts,
@@ -230,6 +230,14 @@ void CpuBackend::move_rows(std::span<const RowMove> moves, std::size_t row_bytes
     std::memmove(slab + static_cast<std::size_t>(move.dst_row) * row_bytes,
                  slab + static_cast<std::size_t>(move.src_row) * row_bytes,
                  static_cast<std::size_t>(move.n_rows) * row_bytes);
+  }
+}
+
+void CpuBackend::quantise(std::span<const QuantiseCall> calls) {
+  for (const QuantiseCall& call : calls) {
+    const std::int64_t row = quantise_rows(call.args);
+    if (row < 0) continue;
+    *call.failure = std::min(*call.failure, call.first_id + static_cast<std::uint32_t>(row));
   }
 }
 

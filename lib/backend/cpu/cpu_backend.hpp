@@ -41,7 +41,7 @@ class CpuBackend final : public Backend {
   void scale(float* x, std::int64_t n, float factor) override;
   void kv_append(const KvAppendArgs& args) override;
   void move_rows(std::span<const RowMove> moves, std::size_t row_bytes) override;
-  std::int64_t quantise(const QuantiseArgs& args) override { return quantise_rows(args); }
+  void quantise(std::span<const QuantiseCall> calls) override;
   void attention(const AttentionArgs& args) override;
   void attention_weights(const AttentionWeightsArgs& args) override;
   void nll(const NllArgs& args) override;

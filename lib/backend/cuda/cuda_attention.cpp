@@ -55,8 +55,9 @@ Alibi stage_alibi(Staging::Block& block, const AttentionArgs& args) {
 
 }  // namespace
 
-// What the kernels need to know of an attention call; its host arrays are on their way.
-AttentionParams CudaAttention::stage(const AttentionArgs& args) {
+// What the kernels need to know of an attention call; its host arrays are on their way. `coded`:
+// the kernel reads codes.
+AttentionParams CudaAttention::stage(const AttentionArgs& args, bool coded) {
   const auto n_kv_heads = static_cast<std::int64_t>(args.kv.size());
   KVB_CHECK(n_kv_heads > 0 && args.n_heads % n_kv_heads == 0, "{} query heads over {} KV heads",
             args.n_heads, n_kv_heads);
@@ -67,12 +68,17 @@ AttentionParams CudaAttention::stage(const AttentionArgs& args) {
   std::size_t bytes =
       heads * (sizeof(KvRows) + tokens * sizeof(VisibleRanges)) + 2 * Staging::kArrayPadding;
   if (alibi) bytes += alibi_bytes(args);
+  if (coded) bytes += staged_coded_bytes(args.kv);
   Staging::Block block = staging_.open(bytes);
   auto* kv = block.add<KvRows>(n_kv_heads);
   auto* visible = block.add<VisibleRanges>(n_kv_heads * args.n_tokens);
   for (std::int64_t head = 0; head < n_kv_heads; ++head) {
     const KvHeadView& view = args.kv[static_cast<std::size_t>(head)];
     kv[head] = {view.keys, view.values, nullptr, view.length};
+    if (coded) {
+      kv[head].coded_keys = stage_coded(block, view.quantised_keys);
+      kv[head].coded_values = stage_coded(block, view.quantised_values);
+    }
     find_visible_ranges(args, view, visible + head * args.n_tokens);
     if (alibi && !by_slot) {
       kv[head].places = block.on_device(staged_copy(block, view.positions, view.length));
@@ -92,6 +98,7 @@ AttentionParams CudaAttention::stage(const AttentionArgs& args) {
           .head_dim = static_cast<int>(args.head_dim),
           .scale = args.scale,
           .kv_bf16 = is_bf16(args.kv_dtype),
+          .coded = coded,
           .out_bf16 = is_bf16(args.out_dtype),
           .q_rope = q_rope,
           .q_rope_sink = args.q_rope_sink.cosine == nullptr
@@ -100,15 +107,17 @@ AttentionParams CudaAttention::stage(const AttentionArgs& args) {
           .slot_rope = rope_table(args.slot_rope, args.rope_shape),
           .log_sum_exp = args.log_sum_exp,
           .logit_cap = args.logit_cap,
+          .off_by_one = args.off_by_one,
           .alibi = staged_alibi};
 }
 
 void CudaAttention::run(const AttentionArgs& args) {
-  const AttentionParams params = stage(args);
+  const bool coded = partly_quantised(args.kv);
   if (args.n_tokens > kMaxDecodeTokens) {
-    attention_prefill(params, stream_);
+    attention_prefill(stage(coded ? widening_.over_rows(args) : args, false), stream_);
     return;
   }
+  const AttentionParams params = stage(args, coded);
   const std::int64_t wanted = kBlocksPerMultiprocessor * n_multiprocessors_ /
                               std::max<std::int64_t>(1, decode_blocks(params));
   const std::int64_t most = (longest_head(args.kv) + kMinKeysPerSplit - 1) / kMinKeysPerSplit;
@@ -122,11 +131,13 @@ void CudaAttention::run(const AttentionArgs& args) {
 
 void CudaAttention::weights(const AttentionWeightsArgs& args) {
   KVB_CHECK(args.attention.sinks == 0, "attention weights under a sink pattern");
-  kvbench::attention_weights({.attention = stage(args.attention),
+  const bool quantised = partly_quantised(args.attention.kv);
+  const AttentionArgs call = quantised ? widening_.over_rows(args.attention) : args.attention;
+  kvbench::attention_weights({.attention = stage(call, false),
                               .log_sum_exp = args.log_sum_exp,
                               .weights = args.weights,
                               .row_stride = args.row_stride,
-                              .longest = longest_head(args.attention.kv),
+                              .longest = longest_head(call.kv),
                               .sum_tokens = args.sum_tokens},
                              stream_);
 }

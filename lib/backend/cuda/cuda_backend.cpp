@@ -7,6 +7,7 @@
 
 #include "backend/cuda/device_matrix.hpp"
 #include "backend/cuda/kernel_arguments.hpp"
+#include "backend/cuda/quantised_storage.hpp"
 #include "core/error.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/embed.hpp"
@@ -235,6 +236,10 @@ void CudaBackend::kv_append(const KvAppendArgs& args) {
 
 void CudaBackend::move_rows(std::span<const RowMove> moves, std::size_t row_bytes) {
   row_mover_.move(moves, row_bytes);
+}
+
+void CudaBackend::quantise(std::span<const QuantiseCall> calls) {
+  queue_quantise(calls, staging_, stream_.get());
 }
 
 void CudaBackend::attention(const AttentionArgs& args) {

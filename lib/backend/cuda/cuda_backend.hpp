@@ -25,9 +25,7 @@ class CudaBackend final : public Backend {
 
   std::string_view name() const override { return "cuda"; }
   int threads() const override { return threads_; }
-  bool supports(Feature feature) const override {
-    return feature != Feature::quantised_kv && feature != Feature::softmax_off_by_one;
-  }
+  bool supports(Feature) const override { return true; }
 
   Buffer allocate(std::size_t bytes, MemoryMeter* meter) override;
   void copy_in(void* destination, const void* host_source, std::size_t bytes) override;
@@ -49,6 +47,7 @@ class CudaBackend final : public Backend {
   void scale(float* x, std::int64_t n, float factor) override;
   void kv_append(const KvAppendArgs& args) override;
   void move_rows(std::span<const RowMove> moves, std::size_t row_bytes) override;
+  void quantise(std::span<const QuantiseCall> calls) override;
   void attention(const AttentionArgs& args) override;
   void attention_weights(const AttentionWeightsArgs& args) override;
   void nll(const NllArgs& args) override;

@@ -3,12 +3,17 @@
 
 #include "backend/backend.hpp"
 #include "core/error.hpp"
+#include "kernels/quantise.hpp"
 #include "kernels/rope.hpp"
 
 namespace kvbench {
 
 inline RopeTable rope_table(const RopeRows& rows, const RopeShape& shape) {
   return {rows.cosine, rows.sine, static_cast<int>(shape.rotary_dim), shape.interleaved};
+}
+
+inline QuantLayout quant_layout(const QuantFormat& format) {
+  return {static_cast<int>(format.bits), static_cast<int>(format.group), format.along_rows};
 }
 
 // Kernels know two element types; anything else is a broken contract.

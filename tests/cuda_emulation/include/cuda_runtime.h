@@ -139,6 +139,13 @@ T atomicMax(T* address, std::type_identity_t<T> value) {
   return before;
 }
 
+template <class T>
+T atomicMin(T* address, std::type_identity_t<T> value) {
+  const T before = *address;
+  if (value < before) *address = value;
+  return before;
+}
+
 // ---- loads and fast arithmetic ----
 
 template <class T>

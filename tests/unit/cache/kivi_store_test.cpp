@@ -305,6 +305,35 @@ TEST_CASE("a number that is not finite names layer, head, side and place") {
   CHECK(message(1, 20) == "no error");  // still waits
 }
 
+TEST_CASE("what a layer could not store is told after the last layer; a cleared cache goes on") {
+  CpuBackend backend(1);
+  KvCache cache(backend, {3, 1, 8, DType::f32, KiviOptions{2, 4, 8}});
+  const auto step = [&](std::int64_t bad_layer) {
+    for (std::int64_t layer = 0; layer < 3; ++layer) {
+      const auto target = cache.append(layer, places(50, 24));
+      std::fill_n(static_cast<float*>(target.keys[0]), 24 * 8, 1.0f);
+      std::fill_n(static_cast<float*>(target.values[0]), 24 * 8, 1.0f);
+      if (layer == bad_layer) static_cast<float*>(target.values[0])[5 * 8] = NAN;
+    }
+    cache.quantise(0);
+    cache.quantise(1);
+    return test::error_text<DataError>([&] { cache.quantise(2); });
+  };
+  for (const std::int64_t bad_layer : {0, 1, 2}) {
+    CHECK(test::contains(step(bad_layer), "layer " + std::to_string(bad_layer) + ", KV head 0"));
+    cache.clear();
+    CHECK(test::contains(step(bad_layer), "token 55"));
+    cache.clear();
+    CHECK(step(-1) == "no error");
+    cache.clear();
+  }
+  // A step that breaks off.
+  std::fill_n(static_cast<float*>(cache.append(0, places(50, 24)).keys[0]), 24 * 8, NAN);
+  cache.quantise(0);
+  cache.clear();
+  CHECK(step(-1) == "no error");
+}
+
 TEST_CASE("sizes that do not divide") {
   CpuBackend backend(1);
   const auto message = [&](const KiviOptions& options) {
