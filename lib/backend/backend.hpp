@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -273,6 +274,13 @@ class Backend {
   virtual void attention(const AttentionArgs& args) = 0;
   virtual void attention_weights(const AttentionWeightsArgs& args) = 0;
   virtual void nll(const NllArgs& args) = 0;
+
+  // Runs work(0) to work(n - 1), which do not depend on each other, at once where the backend can.
+  // They may call every operation but make_linear, linear and nll. What the first that failed, in
+  // that order, has thrown is thrown.
+  virtual void for_each(std::int64_t n, const std::function<void(std::int64_t)>& work) {
+    for (std::int64_t i = 0; i < n; ++i) work(i);
+  }
 };
 
 }  // namespace kvbench

@@ -58,6 +58,7 @@ class ProfilingBackend final : public Backend {
   void attention(const AttentionArgs& args) override;
   void attention_weights(const AttentionWeightsArgs& args) override;
   void nll(const NllArgs& args) override;
+  // for_each is the inherited one: operations one at a time, so that each has a time of its own.
 
  private:
   enum Op : std::uint8_t {

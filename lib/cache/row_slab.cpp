@@ -60,12 +60,11 @@ void RowSlab::drop_front(std::int64_t n) {
 // Columns of the same width in one call.
 void RowSlab::move(std::int64_t to, std::int64_t from, std::int64_t n) {
   if (n == 0 || to == from) return;
-  std::vector<RowMove> moves;
   for (std::size_t i = 0; i < columns_.size(); ++i) {
-    moves.push_back({columns_[i].buffer.as<void>(), to, from, n});
+    moves_.push_back({columns_[i].buffer.as<void>(), to, from, n});
     if (i + 1 < columns_.size() && columns_[i + 1].row_bytes == columns_[i].row_bytes) continue;
-    backend_.move_rows(moves, columns_[i].row_bytes);
-    moves.clear();
+    backend_.move_rows(moves_, columns_[i].row_bytes);
+    moves_.clear();
   }
 }
 

@@ -54,6 +54,7 @@ class RowSlab {
   Backend& backend_;
   MemoryMeter& meter_;
   std::vector<Column> columns_;
+  std::vector<RowMove> moves_;  // of the call at work; kept for its memory
   std::int64_t row_bytes_of_all_ = 0;
   std::int64_t capacity_ = 0;
   std::int64_t begin_ = 0;

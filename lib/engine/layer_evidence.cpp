@@ -19,11 +19,11 @@ void ensure(Backend& backend, Buffer& buffer, std::size_t bytes) {
 }  // namespace
 
 LayerEvidence::LayerEvidence(const Model& model, Backend& backend, KvCache& cache,
-                             const Transformer& transformer, const PolicyNeeds& needs)
+                             const Sequence& sequence, const PolicyNeeds& needs)
     : model_(model),
       backend_(backend),
       cache_(cache),
-      transformer_(transformer),
+      sequence_(sequence),
       needs_(needs),
       recent_(static_cast<std::size_t>(model.config().n_layers)),
       mass_(static_cast<std::size_t>(model.config().n_layers * model.config().n_kv_heads)),
@@ -148,18 +148,18 @@ std::span<const std::int32_t> LayerEvidence::positions(std::int64_t kv_head) con
 }
 
 std::span<const double> LayerEvidence::inv_freq() const {
-  const Rotary* rotary = transformer_.rotary(layer);
+  const Rotary* rotary = sequence_.rotary(layer);
   if (rotary == nullptr) return {};
   return rotary->frequencies().inv_freq;
 }
 
 double LayerEvidence::rope_attention_factor() const {
-  const Rotary* rotary = transformer_.rotary(layer);
+  const Rotary* rotary = sequence_.rotary(layer);
   return rotary == nullptr ? 1.0 : rotary->frequencies().attention_factor;
 }
 
 bool LayerEvidence::rope_interleaved() const {
-  const Rotary* rotary = transformer_.rotary(layer);
+  const Rotary* rotary = sequence_.rotary(layer);
   return rotary != nullptr && rotary->shape().interleaved;
 }
 
@@ -183,7 +183,7 @@ void LayerEvidence::compute_window() {
     std::iota(window_rope_positions_.begin(), window_rope_positions_.end(),
               static_cast<std::int32_t>(window.kv.front().length - rows));
   }
-  const Rotary* rotary = transformer_.rotary(layer);
+  const Rotary* rotary = sequence_.rotary(layer);
   if (rotary != nullptr) rotary->fill(window_rope_positions_, window_rope_);
 
   const auto n = static_cast<std::size_t>(rows * n_heads);
@@ -263,7 +263,7 @@ std::span<const float> LayerEvidence::keys(std::int64_t kv_head) {
     read_rows(backend_, kv.quantised_keys, kv.keys, kv.length, head_dim, attention_->kv_dtype,
               rows);
     if (attention_->slot_rope.cosine != nullptr) {
-      rotate_by_slot(*transformer_.rotary(layer), head_dim, rows);
+      rotate_by_slot(*sequence_.rotary(layer), head_dim, rows);
     }
   }
   return rows;
@@ -291,6 +291,7 @@ const LinearWeight& LayerEvidence::output_head(std::int64_t head) {
 }
 
 std::span<const double> LayerEvidence::output_norms(std::int64_t head) {
+  KVB_CHECK(needs_.output_norms, "the policy did not ask for output norms");
   constexpr std::int64_t kRows = 256;  // projected at a time: bounds memory
   auto& norms = output_norms_[static_cast<std::size_t>(head)];
   if (!norms.empty()) return norms;

@@ -21,8 +21,8 @@ namespace kvbench {
 
 class LayerEvidence final : public LayerView {
  public:
-  LayerEvidence(const Model& model, Backend& backend, KvCache& cache,
-                const Transformer& transformer, const PolicyNeeds& needs);
+  LayerEvidence(const Model& model, Backend& backend, KvCache& cache, const Sequence& sequence,
+                const PolicyNeeds& needs);
 
   // A new sequence.
   void reset();
@@ -72,7 +72,7 @@ class LayerEvidence final : public LayerView {
   const Model& model_;
   Backend& backend_;
   KvCache& cache_;
-  const Transformer& transformer_;
+  const Sequence& sequence_;
   PolicyNeeds needs_;
 
   std::vector<RecentQueries> recent_;      // [n_layers]

@@ -18,19 +18,26 @@ KvCacheShape cache_shape(const ModelConfig& config, const SessionOptions& option
 }  // namespace
 
 Session::Session(const Model& model, Backend& backend, EvictionPolicy& policy,
-                 const SessionOptions& options)
+                 const SessionOptions& options, std::shared_ptr<Transformer> transformer)
     : config_(model.config()),
       backend_(backend),
       policy_(policy),
       traits_(policy.traits()),
       options_(options),
       cache_(backend, cache_shape(model.config(), options)),
-      transformer_(model, backend, options.chunk, options.softmax_off_by_one),
-      evidence_(model, backend, cache_, transformer_, traits_.needs),
+      sequence_(config_, backend, cache_),
+      transformer_(std::move(transformer)),
+      evidence_(model, backend, cache_, sequence_, traits_.needs),
       layer_capacity_(static_cast<std::size_t>(config_.n_layers), kUnlimited),
       learned_sinks_(model.sinks().count()),
       keep_(static_cast<std::size_t>(config_.n_kv_heads)),
       last_attention_(static_cast<std::size_t>(config_.n_layers)) {
+  if (transformer_ == nullptr) {
+    transformer_ =
+        std::make_shared<Transformer>(model, backend, options.chunk, options.softmax_off_by_one);
+  }
+  KVB_CHECK(transformer_->max_tokens() >= options.chunk, "a transformer of {} tokens, chunks of {}",
+            transformer_->max_tokens(), options.chunk);
   KVB_CHECK(!options.learned_sinks || learned_sinks_ > 0, "learned sinks that were not loaded");
   if (learned_sinks_ > 0 && traits_.sink_token) {
     config_error(
@@ -70,13 +77,13 @@ void Session::begin(std::int64_t text_tokens) {
   tokens_fed_ = 0;
   decode_steps_ = 0;
   decode_tokens_ = 0;
-  held_tokens_ = 0;
+  held_row_ = -1;
   recompute_dropped_ = 0;
   ties_at_cut_ = 0;
   share_capacity(text_tokens);
   tail_.clear();
   saved_logits_.clear();
-  transformer_.set_text_length(std::max<std::int64_t>(text_tokens, 1));
+  sequence_.set_text_length(std::max<std::int64_t>(text_tokens, 1));
   if (!traits_.kept && traits_.timing != EvictTiming::decode) return;
   // A streaming cache gets a quarter more rows than it can hold, so that live rows slide back to
   // the front once in many steps and not at each.
@@ -124,8 +131,6 @@ void Session::set_prompt_capacity(std::int64_t prompt_tokens) {
 
 void Session::feed(std::span<const std::int32_t> ids, std::span<const std::int32_t> targets,
                    std::span<double> nll) {
-  KVB_CHECK(!traits_.keep_share || capacity_ < kUnlimited,
-            "a share of the prompt, but there was no prompt");
   const auto all = after_sinks(ids);
   run(all, all.size() - ids.size(), targets, nll);
 }
@@ -139,29 +144,28 @@ std::span<const std::int32_t> Session::after_sinks(std::span<const std::int32_t>
   return led_ids_;
 }
 
+// Learned sinks alone, where the sequence has yet to begin.
+void Session::feed_sinks() {
+  if (tokens_fed_ > 0 || learned_sinks_ == 0) return;
+  led_ids_.clear();
+  for (std::int32_t sink = 0; sink < learned_sinks_; ++sink) led_ids_.push_back(-1 - sink);
+  run(led_ids_, led_ids_.size(), {}, {});
+}
+
 // The first `unnamed` ids are followed by no target of the caller's.
 void Session::run(std::span<const std::int32_t> ids, std::size_t unnamed,
                   std::span<const std::int32_t> targets, std::span<double> nll) {
   KVB_CHECK(targets.size() + unnamed <= ids.size() && nll.size() == targets.size(),
             "{} ids, {} targets, {} results", ids.size(), targets.size(), nll.size());
-  std::vector<std::int32_t> replaced;
-  if (traits_.sink_token && tokens_fed_ < traits_.kept->sinks) {
-    replaced.assign(ids.begin(), ids.end());
-    const auto left = static_cast<std::size_t>(traits_.kept->sinks - tokens_fed_);
-    std::fill_n(replaced.begin(), std::min(left, replaced.size()), *traits_.sink_token);
-    ids = replaced;
-  }
   for (std::size_t done = 0; done < ids.size();) {
     const bool scored = done >= unnamed && done - unnamed < targets.size();
     const std::size_t n = advance(ids.subspan(done), scored);
-    tokens_fed_ += static_cast<std::int64_t>(n);
-    if (!in_prompt_) decode_tokens_ += static_cast<std::int64_t>(n);
     const std::size_t first = std::max(done, unnamed);
     const std::size_t end = std::min(done + n, unnamed + targets.size());
     if (first < end) {
-      transformer_.nll(held_tokens_ - static_cast<std::int64_t>(done + n - first),
-                       targets.subspan(first - unnamed, end - first),
-                       nll.subspan(first - unnamed, end - first));
+      transformer_->nll(held_row_ + 1 - static_cast<std::int64_t>(done + n - first),
+                        targets.subspan(first - unnamed, end - first),
+                        nll.subspan(first - unnamed, end - first));
     }
     done += n;
   }
@@ -175,56 +179,66 @@ void Session::share_capacity(std::int64_t longest) {
 // One forward over the first of `ids`, which is scored or not; returns over how many.
 std::size_t Session::advance(std::span<const std::int32_t> ids, bool scored) {
   std::size_t n = std::min(static_cast<std::size_t>(tokens_per_step()), ids.size());
-  if (!traits_.recompute_length) {
-    if (!in_prompt_) ++decode_steps_;
-    selecting_ = selects_now(ids.size() - n);
-    const bool prompt_ends = n == ids.size() && !selects_after_prompt();
-    quantising_ = options_.kivi && (!in_prompt_ || prompt_ends);
-    step(ids.first(n));
-    return n;
-  }
-  const std::int64_t dense = *traits_.recompute_length - tokens_fed_;
+  const std::int64_t dense = traits_.recompute_length.value_or(kUnlimited) - tokens_fed_;
   if (dense <= 0) {
     recompute_step(ids.front(), scored || ids.size() == 1);
     return 1;
   }
   n = std::min(n, static_cast<std::size_t>(dense));
-  step(ids.first(n));
-  tail_.insert(tail_.end(), ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(n));
+  forward(next_step(ids.first(n), ids.size() - n));
+  count_fed(n, static_cast<std::int64_t>(n) - 1);
+  const auto fed = ids.first(n);
+  if (traits_.recompute_length) tail_.insert(tail_.end(), fed.begin(), fed.end());
   return n;
 }
 
-// Whether a step with `left` tokens of its call behind it ends in a selection.
-bool Session::selects_now(std::size_t left) const {
-  if (traits_.kept || traits_.recompute_length || capacity_ == kUnlimited) return false;
-  if (selects_after_prompt()) return false;
-  if (in_prompt_) return left == 0 || traits_.timing == EvictTiming::chunked;
-  return traits_.timing == EvictTiming::decode && decode_steps_ % traits_.interval == 0;
+// These tokens as a step, room for them made; `left` tokens of the same call come after it.
+ForwardStep Session::next_step(std::span<const std::int32_t> ids, std::size_t left) {
+  KVB_CHECK(!traits_.keep_share || capacity_ < kUnlimited,
+            "a share of the prompt, but there was no prompt");
+  if (!in_prompt_) ++decode_steps_;
+  selecting_ = selects_now(left);
+  const bool prompt_ends = left == 0 && !selects_after_prompt();
+  quantising_ = options_.kivi && (!in_prompt_ || prompt_ends);
+  if (traits_.sink_token && tokens_fed_ < traits_.kept->sinks) {
+    replaced_ids_.assign(ids.begin(), ids.end());
+    const auto sinks = static_cast<std::size_t>(traits_.kept->sinks - tokens_fed_);
+    std::fill_n(replaced_ids_.begin(), std::min(sinks, ids.size()), *traits_.sink_token);
+    ids = replaced_ids_;
+  }
+  ForwardStep step{.sequence = &sequence_,
+                   .ids = ids,
+                   .first_position = tokens_fed_,
+                   .positions = traits_.positions,
+                   .pattern = {},
+                   .want_log_sum_exp = traits_.needs.mass || observer_ != nullptr,
+                   .hook = this};
+  if (traits_.kept) limit_to_kept(ids.size(), step);
+  return step;
 }
 
-void Session::step(std::span<const std::int32_t> ids) {
-  ForwardStep forward;
-  forward.ids = ids;
-  forward.first_position = tokens_fed_;
-  forward.positions = traits_.positions;
-  forward.want_log_sum_exp = traits_.needs.mass || observer_ != nullptr;
-  if (traits_.kept) {
-    // Room made before the forward: the step's own token is one of the `capacity` that it sees.
-    const bool before = traits_.evict == EvictWhen::before && capacity_ < kUnlimited;
-    const std::int64_t own = before ? 1 : 0;
-    for (std::int64_t layer = 0; before && layer < config_.n_layers; ++layer) {
-      trim_layer(layer, capacity_ - own);
-    }
-    // While nothing has been evicted every query sees everything, and the arithmetic is full's own.
-    if (tokens_fed_ + static_cast<std::int64_t>(ids.size()) > capacity_ - own) {
-      forward.pattern = *traits_.kept;
-      forward.pattern.recent -= own;
-      forward.sink_slot_limit = capacity_ - own;
-    }
+// What the step's queries see, where the kept set follows from positions.
+void Session::limit_to_kept(std::size_t n_tokens, ForwardStep& step) {
+  // Room made before the forward: the step's own token is one of the `capacity` that it sees.
+  const bool before = traits_.evict == EvictWhen::before && capacity_ < kUnlimited;
+  const std::int64_t own = before ? 1 : 0;
+  for (std::int64_t layer = 0; before && layer < config_.n_layers; ++layer) {
+    trim_layer(layer, capacity_ - own);
   }
-  transformer_.forward(forward, cache_, this);
+  // While nothing has been evicted every query sees everything, and the arithmetic is full's own.
+  if (tokens_fed_ + static_cast<std::int64_t>(n_tokens) <= capacity_ - own) return;
+  step.pattern = *traits_.kept;
+  step.pattern.recent -= own;
+  step.sink_slot_limit = capacity_ - own;
+}
+
+// n tokens went through; the last one's hidden state is in that row of the transformer.
+void Session::count_fed(std::size_t n, std::int64_t last_row) {
+  tokens_fed_ += static_cast<std::int64_t>(n);
+  if (!in_prompt_) decode_tokens_ += static_cast<std::int64_t>(n);
+  held_row_ = last_row;
+  held_pass_ = transformer_->passes();
   saved_logits_.clear();
-  held_tokens_ = static_cast<std::int64_t>(ids.size());
 }
 
 // The window slides by one token, and all of it is computed again at positions 0 .. length-1.
@@ -236,79 +250,19 @@ void Session::recompute_step(std::int32_t id, bool asked) {
   tail_.push_back(id);
   cache_.clear();
   recompute_dropped_ += config_.n_layers * config_.n_kv_heads;
-  if (!asked) return;
+  if (!asked) return count_fed(1, -1);
   const std::span<const std::int32_t> window = std::span(tail_).last(length);
   const auto chunk = static_cast<std::size_t>(options_.chunk);
+  std::int64_t last_row = 0;
   for (std::size_t first = 0; first < window.size(); first += chunk) {
     const std::size_t n = std::min(chunk, window.size() - first);
-    ForwardStep forward;
-    forward.ids = window.subspan(first, n);
-    forward.first_position = static_cast<std::int64_t>(first);
-    transformer_.forward(forward, cache_, nullptr);
-    held_tokens_ = static_cast<std::int64_t>(n);
+    forward({.sequence = &sequence_,
+             .ids = window.subspan(first, n),
+             .first_position = static_cast<std::int64_t>(first),
+             .pattern = {}});
+    last_row = static_cast<std::int64_t>(n) - 1;
   }
-}
-
-void Session::after_attention(const LayerState& state, KvCache& cache) {
-  if (traits_.recompute_length) return;
-  if (observer_ != nullptr && !replaying_) observer_->after_attention(state, cache);
-  if (traits_.kept) {
-    trim_layer(state.layer, capacity_);
-  } else {
-    look_and_select(state);
-  }
-  if (quantising_) cache_.quantise(state.layer);
-}
-
-void Session::look_and_select(const LayerState& state) {
-  if (in_prompt_ || replaying_) {
-    last_attention_[static_cast<std::size_t>(state.layer)] = state.attention;
-  }
-  if (replaying_) {
-    evidence_.replay().collect(state);
-    return;
-  }
-  // Nothing is selected after a prompt's end, unless the policy acts during decoding.
-  if (in_prompt_ || traits_.timing == EvictTiming::decode) evidence_.collect(state);
-  if (selecting_) select_layer(state, tokens_fed_ + state.attention.n_tokens);
-}
-
-// Evicts behind the sinks.
-void Session::trim_layer(std::int64_t layer, std::int64_t capacity) {
-  for (std::int64_t kv_head = 0; kv_head < config_.n_kv_heads; ++kv_head) {
-    const std::int64_t excess = cache_.length(layer, kv_head) - capacity;
-    if (excess > 0) cache_.evict_run(layer, kv_head, traits_.kept->sinks, excess);
-  }
-}
-
-// Under EvictWhen::before the next step's token must find its place: one entry less is kept.
-std::int64_t Session::budget(std::int64_t layer) const {
-  return layer_capacity_[static_cast<std::size_t>(layer)] -
-         (traits_.evict == EvictWhen::before ? 1 : 0);
-}
-
-void Session::select_layer(const LayerState& state, std::int64_t tokens_seen) {
-  const std::int64_t most = budget(state.layer);
-  std::int64_t entries = 0;
-  for (std::int64_t kv_head = 0; kv_head < config_.n_kv_heads; ++kv_head) {
-    entries += cache_.length(state.layer, kv_head);
-  }
-  if (entries <= most * config_.n_kv_heads) return;
-  keep_.clear();
-  if (most > 0) {
-    evidence_.show(state, tokens_seen, most);
-    policy_.select(evidence_, keep_);
-    ties_at_cut_ += keep_.ties_at_cut;
-  }
-  keep_layer(state.layer, keep_);
-}
-
-void Session::keep_layer(std::int64_t layer, const KeepList& keep) {
-  for (std::int64_t kv_head = 0; kv_head < config_.n_kv_heads; ++kv_head) {
-    const auto& slots = keep[static_cast<std::size_t>(kv_head)];
-    cache_.keep(layer, kv_head, slots);
-    evidence_.keep(layer, kv_head, slots);
-  }
+  count_fed(1, last_row);
 }
 
 std::vector<std::int32_t> Session::kept_positions(std::int64_t layer, std::int64_t kv_head) const {
@@ -337,17 +291,18 @@ void Session::rewind(std::int64_t tokens) {
   }
   tokens_fed_ -= tokens;
   decode_tokens_ -= tokens;
-  if (tokens > 0) held_tokens_ = 0;
+  if (tokens > 0) held_row_ = -1;
   saved_logits_.clear();
 }
 
 void Session::last_logits(std::span<float> logits) {
-  KVB_CHECK(held_tokens_ > 0, "no token was fed");
+  KVB_CHECK(held_row_ >= 0, "no token was fed");
   if (!saved_logits_.empty()) {
     std::copy(saved_logits_.begin(), saved_logits_.end(), logits.begin());
     return;
   }
-  transformer_.logits(held_tokens_ - 1, logits);
+  KVB_CHECK(held_pass_ == transformer_->passes(), "the transformer has gone on to other tokens");
+  transformer_->logits(held_row_, logits);
 }
 
 }  // namespace kvbench

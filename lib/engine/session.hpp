@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "cache/kv_cache.hpp"
 #include "engine/layer_evidence.hpp"
 #include "model/model.hpp"
+#include "model/sequence.hpp"
 #include "model/transformer.hpp"
 #include "policy/eviction_policy.hpp"
 
@@ -35,9 +37,10 @@ struct SessionOptions {
 
 class Session final : private LayerHook {
  public:
-  // All must outlive the session. ConfigError where policy and model do not go together.
+  // All must outlive the session. ConfigError where policy and model do not go together. Sessions
+  // on the same model, backend and options can share a transformer; without one it makes its own.
   Session(const Model& model, Backend& backend, EvictionPolicy& policy,
-          const SessionOptions& options);
+          const SessionOptions& options, std::shared_ptr<Transformer> transformer = nullptr);
 
   // Starts a new sequence of (about) `text_tokens` tokens: an empty cache and a fresh policy. The
   // model's learned sinks, if any, come before its first token, as tokens that nobody gave: they
@@ -81,7 +84,7 @@ class Session final : private LayerHook {
   // what stood before them. Precondition: can_rewind().
   void rewind(std::int64_t tokens);
 
-  // Logits after the last token fed. logits: [vocab_size].
+  // Logits after the last token fed, by the last pass of the transformer. logits: [vocab_size].
   void last_logits(std::span<float> logits);
   std::int64_t vocab_size() const { return config_.vocab_size; }
   const PolicyTraits& traits() const { return traits_; }
@@ -97,14 +100,21 @@ class Session final : private LayerHook {
   std::int64_t ties_at_cut() const { return ties_at_cut_; }
 
  private:
+  friend class StreamBatch;
+
   void after_attention(const LayerState& state, KvCache& cache) override;
+  bool runs_beside_others() const override;
   void look_and_select(const LayerState& state);
 
   std::span<const std::int32_t> after_sinks(std::span<const std::int32_t> ids);
+  void feed_sinks();
   void run(std::span<const std::int32_t> ids, std::size_t unnamed,
            std::span<const std::int32_t> targets, std::span<double> nll);
   std::size_t advance(std::span<const std::int32_t> ids, bool scored);
-  void step(std::span<const std::int32_t> ids);
+  ForwardStep next_step(std::span<const std::int32_t> ids, std::size_t left);
+  void limit_to_kept(std::size_t n_tokens, ForwardStep& step);
+  void count_fed(std::size_t n, std::int64_t last_row);
+  void forward(const ForwardStep& step) { transformer_->forward({&step, 1}); }
   void recompute_step(std::int32_t id, bool asked);
   bool selects_now(std::size_t left) const;
   void select_layer(const LayerState& state, std::int64_t tokens_seen);
@@ -128,7 +138,8 @@ class Session final : private LayerHook {
   PolicyTraits traits_;
   SessionOptions options_;
   KvCache cache_;
-  Transformer transformer_;
+  Sequence sequence_;
+  std::shared_ptr<Transformer> transformer_;
   LayerEvidence evidence_;
   LayerHook* observer_ = nullptr;
   std::int64_t capacity_ = kUnlimited;  // entries per KV head, once the prompt's length is known
@@ -141,13 +152,15 @@ class Session final : private LayerHook {
   std::int64_t tokens_fed_ = 0;
   std::int64_t decode_steps_ = 0;       // since the prompt
   std::int64_t decode_tokens_ = 0;      // since the prompt
-  std::int64_t held_tokens_ = 0;        // tokens of the last forward
+  std::int64_t held_row_ = -1;          // of the last token fed, in the transformer; -1: none
+  std::int64_t held_pass_ = 0;          // of the transformer, that left it there
   std::int64_t recompute_dropped_ = 0;  // entries that slid out of a re-computed window
   std::int64_t ties_at_cut_ = 0;
   std::int64_t learned_sinks_;
-  std::vector<std::int32_t> led_ids_;  // learned sinks and the first ids of a sequence
-  std::vector<std::int32_t> tail_;     // the last tokens fed and some before, for re-computation
-  KeepList keep_;                      // [n_kv_heads]
+  std::vector<std::int32_t> led_ids_;       // learned sinks and the first ids of a sequence
+  std::vector<std::int32_t> replaced_ids_;  // of a step, with sink tokens in their place
+  std::vector<std::int32_t> tail_;  // the last tokens fed and some before, for re-computation
+  KeepList keep_;                   // [n_kv_heads]
   // For selections after the prompt: each layer's last attention of prompt or second pass,
   // [n_layers], and the logits of the prompt's last token where the transformer does not hold them,
   // [vocab_size] or empty.

@@ -42,14 +42,14 @@ void Session::prefill_from(Session& source, std::span<const std::int32_t> ids,
   cache_.reserve(prompt);
   // Layer by layer as a forward over the prompt's last tokens appends and selects, so that the most
   // that is ever held is the same.
-  const std::int64_t last = std::min(source.held_tokens_, prompt);
+  const std::int64_t last = std::min(source.held_row_ + 1, prompt);
   for (std::int64_t layer = 0; layer < config_.n_layers; ++layer) {
     cache_.append_from(source.cache_, layer, 0, prompt - last, backend_);
   }
   evidence_.adopt(source.evidence_);
   last_attention_ = source.last_attention_;
   tokens_fed_ = prompt;
-  held_tokens_ = 1;
+  held_row_ = 0;
   saved_logits_.resize(static_cast<std::size_t>(config_.vocab_size));
   source.last_logits(saved_logits_);
   const bool selects = capacity_ < kUnlimited && !selects_after_prompt();
@@ -72,7 +72,7 @@ void Session::rewind(std::int64_t tokens, std::span<const float> logits) {
     }
   }
   tokens_fed_ = tokens;
-  held_tokens_ = 1;
+  held_row_ = 0;
   decode_steps_ = 0;
   saved_logits_.assign(logits.begin(), logits.end());
 }

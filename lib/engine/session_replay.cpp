@@ -59,11 +59,12 @@ void Session::replay_tokens(std::span<const std::int32_t> ids, std::int64_t firs
   const auto most =
       static_cast<std::size_t>(std::min(options_.chunk, evidence_.replay().tokens_per_step()));
   for (std::size_t first = 0; first < ids.size(); first += most) {
-    ForwardStep forward;
-    forward.ids = ids.subspan(first, std::min(most, ids.size() - first));
-    forward.first_position = first_position + static_cast<std::int64_t>(first);
-    forward.want_log_sum_exp = true;
-    transformer_.forward(forward, cache_, this);
+    forward({.sequence = &sequence_,
+             .ids = ids.subspan(first, std::min(most, ids.size() - first)),
+             .first_position = first_position + static_cast<std::int64_t>(first),
+             .pattern = {},
+             .want_log_sum_exp = true,
+             .hook = this});
   }
 }
 

@@ -33,7 +33,7 @@ void ResidualStream::embed(std::span<const std::int32_t> ids,
     backend_.scale(stream_.as<float>(), n, static_cast<float>(config_.embedding_scale));
   }
   if (config_.positions != PositionKind::table) return;
-  const std::int32_t last = positions.back();
+  const std::int32_t last = *std::ranges::max_element(positions);
   if (last >= config_.max_positions) {
     config_error("position {} of the text: this {} model has learned {} positions and no more",
                  last, config_.model_type, config_.max_positions);

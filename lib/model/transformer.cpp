@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <iterator>
-#include <numeric>
 
 #include "core/error.hpp"
 
@@ -26,40 +26,10 @@ Transformer::Transformer(const Model& model, Backend& backend, std::int64_t max_
   qkv_ = backend.allocate(rows * width(qkv_width_) * sizeof(float));
   attended_ = backend.allocate(rows * width(config_.n_heads * config_.head_dim) * compute);
   log_sum_exp_ = backend.allocate(rows * width(config_.n_heads) * sizeof(float));
-  logits_ = backend.allocate(width(config_.vocab_size) * sizeof(float));
   if (config_.n_experts > 0) {
     experts_ = std::make_unique<Experts>(model, backend, max_tokens, mlp_, stream_);
   }
   for (const auto& block : model.weights().vocabulary) vocabulary_.push_back(block.get());
-  make_rotations();
-  set_text_length(config_.max_positions);
-}
-
-// Layers with the same rotary settings share their tables.
-void Transformer::make_rotations() {
-  std::vector<const RopeConfig*> made;
-  for (std::int64_t layer = 0; layer < config_.n_layers; ++layer) {
-    const RopeConfig* rope = config_.rope_of(layer);
-    const auto at = std::ranges::find(made, rope) - made.begin();
-    rotation_of_layer_.push_back(rope == nullptr ? -1 : at);
-    if (rope == nullptr || at < std::ssize(made)) continue;
-    made.push_back(rope);
-    rotations_.emplace_back(backend_, *rope);
-  }
-}
-
-void Transformer::set_text_length(std::int64_t n_tokens) {
-  for (Rotation& rotation : rotations_) rotation.rotary.set_length(n_tokens);
-}
-
-const Transformer::Rotation* Transformer::rotation(std::int64_t layer) const {
-  const std::int64_t at = rotation_of_layer_[static_cast<std::size_t>(layer)];
-  return at < 0 ? nullptr : &rotations_[static_cast<std::size_t>(at)];
-}
-
-const Rotary* Transformer::rotary(std::int64_t layer) const {
-  const Rotation* found = rotation(layer);
-  return found == nullptr ? nullptr : &found->rotary;
 }
 
 void Transformer::check_ids(std::span<const std::int32_t> ids) const {
@@ -71,53 +41,40 @@ void Transformer::check_ids(std::span<const std::int32_t> ids) const {
   }
 }
 
-void Transformer::forward(const ForwardStep& step, KvCache& cache, LayerHook* hook) {
-  const auto n_tokens = static_cast<std::int64_t>(step.ids.size());
-  KVB_CHECK(n_tokens > 0 && n_tokens <= max_tokens_, "step of {} tokens", n_tokens);
-  check_ids(step.ids);
-  prepare_positions(step, cache);
-  stream_.embed(step.ids, positions_);
+void Transformer::forward(std::span<const ForwardStep> steps) {
+  ++passes_;
+  gather(steps);
+  stream_.embed(ids_, positions_);
+  const auto n_tokens = std::ssize(ids_);
   for (std::int64_t layer = 0; layer < config_.n_layers; ++layer) {
-    attention_block(step, layer, cache, hook);
+    attention_block(steps, layer);
     mlp_block(layer, n_tokens);
   }
   stream_.read(model_.weights().final_norm, n_tokens);
 }
 
-void Transformer::prepare_positions(const ForwardStep& step, const KvCache& cache) {
-  const std::size_t n_tokens = step.ids.size();
-  positions_.resize(n_tokens);
-  std::iota(positions_.begin(), positions_.end(), static_cast<std::int32_t>(step.first_position));
-  if (step.positions == PositionMode::original) {
-    for (Rotation& r : rotations_) r.rotary.fill(positions_, r.tokens);
-    return;
+// The tokens of all steps, one after another.
+void Transformer::gather(std::span<const ForwardStep> steps) {
+  ids_.clear();
+  positions_.clear();
+  first_rows_.clear();
+  for (const ForwardStep& step : steps) {
+    KVB_CHECK(!step.ids.empty(), "a step without tokens");
+    first_rows_.push_back(std::ssize(ids_));
+    ids_.insert(ids_.end(), step.ids.begin(), step.ids.end());
   }
-  if (config_.positions == PositionKind::table) {
-    config_error(
-        "positions=cache_index: the learned positions of a {} model are part of what is cached and "
-        "cannot be renumbered; use positions=original",
-        config_.model_type);
-  }
-  // Under cache_index all heads hold equally many entries, so slots are the same for all.
-  const std::int64_t first_slot = cache.length(0, 0);
-  KVB_CHECK(first_slot == cache.longest(), "cache_index positions need heads of equal length");
-  token_slots_.resize(n_tokens);
-  std::iota(token_slots_.begin(), token_slots_.end(), static_cast<std::int32_t>(first_slot));
-  sink_positions_ = token_slots_;
-  for (std::int32_t& slot : sink_positions_) {
-    slot = static_cast<std::int32_t>(std::min<std::int64_t>(slot, step.sink_slot_limit));
-  }
-  for (Rotation& r : rotations_) {
-    r.rotary.fill(token_slots_, r.tokens);
-    r.rotary.fill_slots(first_slot + static_cast<std::int64_t>(n_tokens), r.slots);
-    if (step.pattern.sinks > 0) r.rotary.fill(sink_positions_, r.sinks);
+  KVB_CHECK(!ids_.empty() && std::ssize(ids_) <= max_tokens_, "a pass of {} tokens", ids_.size());
+  check_ids(ids_);
+  for (const ForwardStep& step : steps) {
+    step.sequence->place(step);
+    const auto placed = step.sequence->positions();
+    positions_.insert(positions_.end(), placed.begin(), placed.end());
   }
 }
 
-void Transformer::attention_block(const ForwardStep& step, std::int64_t layer, KvCache& cache,
-                                  LayerHook* hook) {
+void Transformer::attention_block(std::span<const ForwardStep> steps, std::int64_t layer) {
   const LayerWeights& w = model_.weights().layers[static_cast<std::size_t>(layer)];
-  const auto n_tokens = static_cast<std::int64_t>(step.ids.size());
+  const auto n_tokens = std::ssize(ids_);
 
   stream_.read(w.input_norm, n_tokens);
   backend_.linear(*w.qkv, {.x = stream_.normed(),
@@ -126,63 +83,55 @@ void Transformer::attention_block(const ForwardStep& step, std::int64_t layer, K
                            .accumulate = false,
                            .clip = static_cast<float>(config_.qkv_clip)});
   norm_queries_and_keys(w, n_tokens);
-  append_to_cache(step, layer, cache);
-  const AttentionArgs attention = attention_args(step, layer, cache);
-  backend_.attention(attention);
-  if (hook != nullptr) hook->after_attention({layer, attention}, cache);
+  const auto attend_step = [&](std::int64_t i) {
+    const auto index = static_cast<std::size_t>(i);
+    attend(steps[index], first_rows_[index], layer);
+  };
+  const bool independent = std::ranges::all_of(steps, [](const ForwardStep& step) {
+    return step.hook == nullptr || step.hook->runs_beside_others();
+  });
+  if (independent) {
+    backend_.for_each(std::ssize(steps), std::cref(attend_step));
+  } else {
+    for (std::int64_t i = 0; i < std::ssize(steps); ++i) attend_step(i);
+  }
   // A parallel MLP reads the stream as it is before the attention's output joins it.
   if (config_.parallel_block && !config_.shared_input_norm) stream_.read(w.mlp_norm, n_tokens);
   stream_.add_product(*w.o, attended_.as<void>(), w.attention_output_norm, n_tokens);
 }
 
-void Transformer::append_to_cache(const ForwardStep& step, std::int64_t layer, KvCache& cache) {
-  const Rotation* r = rotation(layer);
-  const bool rotate = r != nullptr && step.positions == PositionMode::original;
-  const float* k = qkv_.as<float>() + config_.n_heads * config_.head_dim;
-  const KvCache::AppendTarget target = cache.append(layer, positions_);
-  backend_.kv_append({.k = k,
-                      .v = k + config_.n_kv_heads * config_.head_dim,
-                      .stride = qkv_width_,
-                      .n_tokens = static_cast<std::int64_t>(step.ids.size()),
-                      .head_dim = config_.head_dim,
-                      .k_rows = target.keys,
-                      .v_rows = target.values,
-                      .kv_dtype = cache.shape().dtype,
-                      .rope = rotate ? r->tokens.view() : RopeRows{},
-                      .rope_shape = r != nullptr ? r->rotary.shape() : RopeShape{}});
+// One sequence's part of a layer's attention; its rows of q, k and v are there.
+void Transformer::attend(const ForwardStep& step, std::int64_t first_row, std::int64_t layer) {
+  const float* k = qkv_.as<float>() + first_row * qkv_width_ + config_.n_heads * config_.head_dim;
+  step.sequence->append(layer, k, k + config_.n_kv_heads * config_.head_dim, qkv_width_);
+  const AttentionArgs attention = attention_args(step, first_row, layer);
+  backend_.attention(attention);
+  if (step.hook != nullptr) step.hook->after_attention({layer, attention}, step.sequence->cache());
 }
 
-AttentionArgs Transformer::attention_args(const ForwardStep& step, std::int64_t layer,
-                                          KvCache& cache) {
-  const bool by_slot = step.positions == PositionMode::cache_index;
-  const bool own_sink_distance = by_slot && step.pattern.sinks > 0;
+AttentionArgs Transformer::attention_args(const ForwardStep& step, std::int64_t first_row,
+                                          std::int64_t layer) {
+  const std::int64_t out_width = config_.n_heads * config_.head_dim;
   AttentionArgs args{
-      .q = qkv_.as<float>(),
+      .q = qkv_.as<float>() + first_row * qkv_width_,
       .q_stride = qkv_width_,
-      .out = attended_.as<void>(),
+      .out = attended_.as<std::byte>() +
+             static_cast<std::size_t>(first_row * out_width) * dtype_size(model_.compute()),
       .out_dtype = model_.compute(),
-      .n_tokens = static_cast<std::int64_t>(step.ids.size()),
+      .n_tokens = std::ssize(step.ids),
       .n_heads = config_.n_heads,
       .head_dim = config_.head_dim,
       .scale = static_cast<float>(config_.attention_scale),
-      .kv = cache.view(layer),
-      .kv_dtype = cache.shape().dtype,
-      .q_positions = positions_.data(),
-      .sinks = step.pattern.sinks,
-      .recent = step.pattern.recent,
+      .kv = step.sequence->cache().view(layer),
+      .kv_dtype = step.sequence->cache().shape().dtype,
+      .q_positions = step.sequence->positions().data(),
       .window = config_.window_of(layer).value_or(kUnlimited),
-      .q_sink_positions = own_sink_distance ? sink_positions_.data() : nullptr,
-      .log_sum_exp = step.want_log_sum_exp ? log_sum_exp_.as<float>() : nullptr,
-      .distance_by_slot = by_slot,
+      .log_sum_exp =
+          step.want_log_sum_exp ? log_sum_exp_.as<float>() + first_row * config_.n_heads : nullptr,
       .logit_cap = static_cast<float>(config_.attention_logit_cap),
       .alibi_slopes = config_.alibi_slopes.empty() ? nullptr : config_.alibi_slopes.data(),
       .off_by_one = softmax_off_by_one_};
-  if (const Rotation* r = rotation(layer)) {
-    args.rope_shape = r->rotary.shape();
-    args.q_rope = r->tokens.view();
-    if (own_sink_distance) args.q_rope_sink = r->sinks.view();
-    if (by_slot) args.slot_rope = r->slots.view();
-  }
+  step.sequence->describe(layer, args);
   return args;
 }
 
@@ -242,19 +191,30 @@ void Transformer::nll(std::int64_t first_row, std::span<const std::int32_t> targ
                 .logit_cap = config_.logit_cap});
 }
 
-void Transformer::logits(std::int64_t row, std::span<float> logits) {
-  float* out = logits_.as<float>();
+void Transformer::logits(std::int64_t first_row, std::span<float> logits) {
+  const std::int64_t n_rows = std::ssize(logits) / config_.vocab_size;
+  std::int64_t first_id = 0;
   for (const LinearWeight* block : vocabulary_) {
-    backend_.linear(*block, {.x = hidden_row(row), .y = out, .n_rows = 1, .accumulate = false});
-    out += block->out_features();
-  }
-  backend_.copy_out(logits.data(), logits_.as<void>(), logits.size() * sizeof(float));
-  for (float& logit : logits) {
-    logit *= static_cast<float>(config_.logit_scale);
-    if (config_.logit_cap > 0.0) {
-      const auto cap = static_cast<float>(config_.logit_cap);
-      logit = cap * std::tanh(logit / cap);
+    const std::int64_t width = block->out_features();
+    const std::size_t bytes = static_cast<std::size_t>(n_rows * width) * sizeof(float);
+    if (logits_.bytes() < bytes) logits_ = backend_.allocate(bytes);
+    backend_.linear(*block, {.x = hidden_row(first_row),
+                             .y = logits_.as<float>(),
+                             .n_rows = n_rows,
+                             .accumulate = false});
+    for (std::int64_t row = 0; row < n_rows; ++row) {
+      backend_.copy_out(logits.data() + row * config_.vocab_size + first_id,
+                        logits_.as<float>() + row * width,
+                        static_cast<std::size_t>(width) * sizeof(float));
     }
+    first_id += width;
+  }
+  const auto factor = static_cast<float>(config_.logit_scale);
+  const auto cap = static_cast<float>(config_.logit_cap);
+  if (factor == 1.0f && cap <= 0.0f) return;
+  for (float& logit : logits) {
+    logit *= factor;
+    if (cap > 0.0f) logit = cap * std::tanh(logit / cap);
   }
 }
 

@@ -86,7 +86,9 @@ class CriticalPolicy final : public EvictionPolicy {
       : traits_(scored_traits(options, scorer->needs(), scorer->always_kept())),
         scorer_(std::move(scorer)),
         stages_(options),
-        alpha_(alpha) {}
+        alpha_(alpha) {
+    traits_.needs.output_norms = true;
+  }
   const PolicyTraits& traits() const override { return traits_; }
 
   void select(LayerView& view, KeepList& keep) override {

@@ -33,6 +33,8 @@ struct PolicyNeeds {
   // Mean and covariance of the prompt's queries before rotation, tokens below `moments_skip` apart.
   bool query_moments = false;
   std::int64_t moments_skip = 0;
+  // Products of values with the output projection, made while the policy selects.
+  bool output_norms = false;
   ReplayNeeds replay;
 };
 
@@ -83,8 +85,8 @@ class LayerView {
   virtual std::span<const float> keys(std::int64_t kv_head) = 0;
   virtual std::span<const float> values(std::int64_t kv_head) = 0;
 
-  // How much each entry can move the hidden state through one query head: the L1 norm of its
-  // value times the head's columns of the output projection: [length].
+  // Needs `output_norms`. How much each entry can move the hidden state through one query head: the
+  // L1 norm of its value times the head's columns of the output projection: [length].
   virtual std::span<const double> output_norms(std::int64_t head) = 0;
 
   // Radians per position of each rotary pair: [rotary_dim / 2].

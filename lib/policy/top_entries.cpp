@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <tuple>
 
@@ -19,29 +20,56 @@ void refuse_nan(std::span<const double> scores, std::int32_t first, std::int64_t
   }
 }
 
+namespace {
+
+// All but one, as at each step of decoding, without sorting. Returns the ties at the cut.
+std::int64_t drop_worst(std::span<const double> scores, std::int32_t first,
+                        std::vector<std::int32_t>& kept) {
+  std::size_t worst = 0;
+  double next = std::numeric_limits<double>::infinity();  // the lowest score of the others
+  for (std::size_t i = 1; i < scores.size(); ++i) {
+    if (scores[i] <= scores[worst]) {
+      next = scores[worst];
+      worst = i;
+    } else {
+      next = std::min(next, scores[i]);
+    }
+  }
+  const auto slot = first + static_cast<std::int32_t>(worst);
+  keep_run(first, slot, kept);
+  keep_run(slot + 1, first + std::ssize(scores), kept);
+  return scores[worst] == next ? 1 : 0;
+}
+
+}  // namespace
+
 std::int64_t keep_best(std::span<const double> scores, std::int64_t count, std::int32_t first,
                        std::int64_t layer, std::int64_t kv_head, std::vector<std::int32_t>& kept) {
   const auto n = static_cast<std::int64_t>(scores.size());
   refuse_nan(scores, first, layer, kv_head);
   const std::int64_t chosen = std::clamp<std::int64_t>(count, 0, n);
-  std::vector<std::int32_t> order(scores.size());
-  std::iota(order.begin(), order.end(), 0);
+  if (chosen > 0 && chosen == n - 1) return drop_worst(scores, first, kept);
+  // Sorted where they are to be left, so that no memory is asked for at each step.
+  const auto begin = std::ssize(kept);
+  kept.resize(static_cast<std::size_t>(begin + n));
+  const auto order = kept.begin() + begin;
+  std::iota(order, kept.end(), 0);
   const auto score = [&](std::int32_t i) { return scores[static_cast<std::size_t>(i)]; };
-  std::nth_element(order.begin(), order.begin() + chosen, order.end(),
-                   [&](std::int32_t a, std::int32_t b) {
-                     return score(a) != score(b) ? score(a) > score(b) : a < b;
-                   });
-  order.resize(static_cast<std::size_t>(chosen));
-  std::sort(order.begin(), order.end());
+  std::nth_element(order, order + chosen, kept.end(), [&](std::int32_t a, std::int32_t b) {
+    return score(a) != score(b) ? score(a) > score(b) : a < b;
+  });
+  const auto end = order + chosen;
+  std::sort(order, end);
   std::int64_t ties = 0;
   if (chosen > 0 && chosen < n) {
-    double worst = score(order.front());
+    double worst = score(*order);
     std::int64_t at_worst = 0;
-    for (const std::int32_t i : order) worst = std::min(worst, score(i));
-    for (const std::int32_t i : order) at_worst += score(i) == worst ? 1 : 0;
+    std::for_each(order, end, [&](std::int32_t i) { worst = std::min(worst, score(i)); });
+    std::for_each(order, end, [&](std::int32_t i) { at_worst += score(i) == worst ? 1 : 0; });
     ties = std::count(scores.begin(), scores.end(), worst) - at_worst;
   }
-  for (const std::int32_t i : order) kept.push_back(first + i);
+  std::for_each(order, end, [&](std::int32_t& i) { i += first; });
+  kept.resize(static_cast<std::size_t>(begin + chosen));
   return ties;
 }
 

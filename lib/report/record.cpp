@@ -118,6 +118,7 @@ Json record_to_json(const RunRecord& record) {
           {"dtype", record.dtype},
           {"backend", record.backend},
           {"threads", record.threads},
+          {"streams", record.streams},
           {"environment", environment_to_json(record.environment)},
           {"metrics", metrics},
           {"timings_s", timings},
@@ -151,6 +152,7 @@ Json record_to_row(const RunRecord& record) {
   put("dtype", record.dtype);
   put("backend", record.backend);
   put("threads", record.threads);
+  put("streams", record.streams);
   put("warnings", record.warnings);
   put("environment", environment_to_json(record.environment));
   put("started_at", record.started_at);

@@ -64,6 +64,7 @@ struct RunRecord {
   std::string dtype;  // of the computation
   std::string backend;
   int threads = 0;
+  int streams = 1;  // sequences that went through the model side by side
   Environment environment;
 
   std::vector<Metric> metrics;

@@ -10,7 +10,7 @@
 #include "core/error.hpp"
 #include "core/rng.hpp"
 #include "core/stats.hpp"
-#include "engine/session.hpp"
+#include "engine/stream_batch.hpp"
 #include "report/json_reporter.hpp"
 #include "report/progress.hpp"
 #include "task/machine_peaks.hpp"
@@ -25,10 +25,10 @@ using Json = nlohmann::ordered_json;
 
 // All repetitions at one depth.
 struct DepthTimes {
-  std::vector<double> prefill;      // [repeats] seconds
-  std::vector<double> first_token;  // [repeats] seconds, the prefill included
-  std::vector<double> decode;       // [repeats * steps] seconds per token
-  std::int64_t kv_bytes_live = 0;   // at the end
+  std::vector<double> prefill;      // [repeats * streams] seconds
+  std::vector<double> first_token;  // [repeats * streams] seconds, the prefill included
+  std::vector<double> decode;       // [repeats * steps] seconds per token of each stream
+  std::int64_t kv_bytes_live = 0;   // at the end, of all streams
   std::int64_t kv_bytes_allocated = 0;
   std::int64_t kv_bytes_peak = 0;
   std::int64_t evicted = 0;
@@ -53,12 +53,12 @@ std::vector<std::int32_t> random_ids(std::int64_t n, std::int64_t vocab_size, st
   return ids;
 }
 
-Json depth_json(std::int64_t depth, const DepthTimes& times) {
+Json depth_json(std::int64_t depth, std::int64_t streams, const DepthTimes& times) {
   const auto ms = [](double seconds) { return 1e3 * seconds; };
   return {{"depth", depth},
           {"prefill_tokens_per_s", static_cast<double>(depth) / percentile(times.prefill, 0.5)},
           {"first_token_ms", ms(percentile(times.first_token, 0.5))},
-          {"decode_tokens_per_s", 1.0 / percentile(times.decode, 0.5)},
+          {"decode_tokens_per_s", static_cast<double>(streams) / percentile(times.decode, 0.5)},
           {"decode_ms_p50", ms(percentile(times.decode, 0.5))},
           {"decode_ms_p95", ms(percentile(times.decode, 0.95))},
           {"kv_bytes_live", times.kv_bytes_live},
@@ -75,6 +75,10 @@ class BenchRun {
   void repeat(Contender& contender, bool counted);
   void time_depth(Contender& contender, std::size_t depth, bool counted);
   void profile(Contender& contender);
+  StreamBatch make_streams(const Contender& contender, Backend& backend) const;
+  template <class Prefilled>
+  void prefill(StreamBatch& streams, std::int64_t prompt, Prefilled prefilled);
+  void decode(StreamBatch& streams, std::int64_t position);
   void finish(Contender& contender, const std::optional<double>& full_decode);
   std::span<const std::int32_t> tokens(std::int64_t first, std::int64_t n) const {
     return std::span<const std::int32_t>(ids_).subspan(static_cast<std::size_t>(first),
@@ -86,7 +90,8 @@ class BenchRun {
   LoadedModel& loaded_;
   MachinePeaks peaks_;
   std::vector<std::int32_t> ids_;
-  std::vector<float> logits_;
+  std::vector<float> logits_;             // [streams, vocab_size]
+  std::vector<StreamBatch::Turn> turns_;  // of a step; kept for its memory
   std::vector<Contender> contenders_;
 };
 
@@ -96,7 +101,7 @@ BenchRun::BenchRun(const BenchRequest& request, TaskContext& context)
       loaded_(context.open(request)),
       ids_(random_ids(*std::ranges::max_element(request.depths) + request.steps,
                       loaded_.model->config().vocab_size, request.seed)),
-      logits_(static_cast<std::size_t>(loaded_.model->config().vocab_size)) {
+      logits_(static_cast<std::size_t>(request.streams * loaded_.model->config().vocab_size)) {
   for (ConfiguredPolicy& configured : make_policies(request.policies)) {
     Json config = run_config("bench", request, configured, *loaded_.model);
     config.update({{"depths", request.depths},
@@ -104,9 +109,11 @@ BenchRun::BenchRun(const BenchRequest& request, TaskContext& context)
                    {"repeats", request.repeats},
                    {"threads", loaded_.backend->threads()},
                    {"backend", loaded_.backend->name()}});
+    if (request.streams > 1) config["streams"] = request.streams;
     Contender contender;
     contender.record = start_record(config, request, configured, *loaded_.model, *loaded_.backend);
     contender.record.data_name = "random tokens";
+    contender.record.streams = static_cast<int>(request.streams);
     contender.wanted = context.find_done(contender.record) == nullptr;
     contender.configured = std::move(configured);
     contender.depths.resize(request.depths.size());
@@ -157,50 +164,74 @@ void BenchRun::repeat(Contender& contender, bool counted) {
   });
 }
 
+StreamBatch BenchRun::make_streams(const Contender& contender, Backend& backend) const {
+  return {*loaded_.model, backend, request_.streams,
+          [&] { return make_policy(contender.configured.text).policy; },
+          request_.session_options()};
+}
+
+// One stream after another. `prefilled` gets the seconds of each prompt, and those until its first
+// token was known.
+template <class Prefilled>
+void BenchRun::prefill(StreamBatch& streams, std::int64_t prompt, Prefilled prefilled) {
+  const auto first_logits =
+      std::span<float>(logits_).first(static_cast<std::size_t>(loaded_.model->config().vocab_size));
+  for (std::int64_t stream = 0; stream < streams.size(); ++stream) {
+    Session& session = streams.session(stream);
+    session.begin(prompt + request_.steps);
+    const auto start = Clock::now();
+    session.prefill(tokens(0, prompt), {}, {}, tokens(prompt, request_.steps));
+    loaded_.backend->synchronize();
+    const double seconds = seconds_since(start);
+    session.last_logits(first_logits);
+    prefilled(seconds, seconds_since(start));
+  }
+}
+
+// The next token of every stream, and the logits after it.
+void BenchRun::decode(StreamBatch& streams, std::int64_t position) {
+  turns_.clear();
+  for (std::int64_t stream = 0; stream < streams.size(); ++stream) {
+    turns_.push_back({.stream = stream, .ids = tokens(position, 1)});
+  }
+  streams.feed(turns_);
+  streams.last_logits(logits_);
+}
+
 void BenchRun::time_depth(Contender& contender, std::size_t depth, bool counted) {
   const std::int64_t prompt = request_.depths[depth];
-  Session session(*loaded_.model, *loaded_.backend, *contender.configured.policy,
-                  request_.session_options());
-  session.begin(prompt + request_.steps);
+  StreamBatch streams = make_streams(contender, *loaded_.backend);
   DepthTimes& times = contender.depths[depth];
-  const auto start = Clock::now();
-  session.prefill(tokens(0, prompt), {}, {}, tokens(prompt, request_.steps));
-  loaded_.backend->synchronize();
-  const double prefill = seconds_since(start);
-  session.last_logits(logits_);
-  const double first_token = seconds_since(start);
-  if (counted) {
-    times.prefill.push_back(prefill);
+  prefill(streams, prompt, [&](double seconds, double first_token) {
+    if (!counted) return;
+    times.prefill.push_back(seconds);
     times.first_token.push_back(first_token);
-  }
+  });
   for (std::int64_t step = 0; step < request_.steps; ++step) {
     const auto before = Clock::now();
-    session.feed(tokens(prompt + step, 1));
-    session.last_logits(logits_);
+    decode(streams, prompt + step);
     if (counted) times.decode.push_back(seconds_since(before));
   }
-  const KvCache& cache = session.cache();
-  times.kv_bytes_live = cache.live_bytes();
-  times.kv_bytes_allocated = cache.allocated_bytes();
-  times.kv_bytes_peak = cache.peak_live_bytes();
-  times.evicted = session.evicted_entries();
+  times.kv_bytes_live = times.kv_bytes_allocated = times.kv_bytes_peak = times.evicted = 0;
+  for (std::int64_t stream = 0; stream < streams.size(); ++stream) {
+    const KvCache& cache = streams.session(stream).cache();
+    times.kv_bytes_live += cache.live_bytes();
+    times.kv_bytes_allocated += cache.allocated_bytes();
+    times.kv_bytes_peak += cache.peak_live_bytes();
+    times.evicted += streams.session(stream).evicted_entries();
+  }
 }
 
 // At the last depth, apart from the timed repetitions.
 void BenchRun::profile(Contender& contender) {
   ProfilingBackend profiling(*loaded_.backend);
-  Session session(*loaded_.model, profiling, *contender.configured.policy,
-                  request_.session_options());
+  StreamBatch streams = make_streams(contender, profiling);
   const std::int64_t prompt = request_.depths.back();
-  session.begin(prompt + request_.steps);
   profiling.clear();
-  session.prefill(tokens(0, prompt), {}, {}, tokens(prompt, request_.steps));
+  prefill(streams, prompt, [](double, double) {});
   contender.prefill_profile.assign(profiling.profile().begin(), profiling.profile().end());
   profiling.clear();
-  for (std::int64_t step = 0; step < request_.steps; ++step) {
-    session.feed(tokens(prompt + step, 1));
-    session.last_logits(logits_);
-  }
+  for (std::int64_t step = 0; step < request_.steps; ++step) decode(streams, prompt + step);
   contender.decode_profile.assign(profiling.profile().begin(), profiling.profile().end());
 }
 
@@ -222,9 +253,10 @@ void BenchRun::finish(Contender& contender, const std::optional<double>& full_de
   const auto depth = static_cast<double>(request_.depths.back());
   const double decode = percentile(deepest.decode, 0.5);
   const double prefill = percentile(deepest.prefill, 0.5);
+  const auto streams = static_cast<double>(request_.streams);
   const double bytes_per_s =
       bytes_of(contender.decode_profile) / static_cast<double>(request_.steps) / decode;
-  const double flops_per_s = flops_of(contender.prefill_profile) / prefill;
+  const double flops_per_s = flops_of(contender.prefill_profile) / streams / prefill;
   const auto n = static_cast<std::int64_t>(deepest.decode.size());
   std::vector<double> rates;
   for (const double seconds : deepest.prefill) rates.push_back(depth / seconds);
@@ -232,7 +264,7 @@ void BenchRun::finish(Contender& contender, const std::optional<double>& full_de
       sampled_metric("prefill_tokens_per_s", depth / prefill, "1/s",
                      static_cast<std::int64_t>(rates.size()), standard_error(rates)),
       real_metric("first_token_ms", 1e3 * percentile(deepest.first_token, 0.5), "ms"),
-      sampled_metric("decode_tokens_per_s", 1.0 / decode, "1/s", n, std::nullopt),
+      sampled_metric("decode_tokens_per_s", streams / decode, "1/s", n, std::nullopt),
       real_metric("decode_ms_p50", 1e3 * decode, "ms"),
       real_metric("decode_ms_p95", 1e3 * percentile(deepest.decode, 0.95), "ms"),
       full_decode ? real_metric("decode_speedup", *full_decode / decode, "")
@@ -256,7 +288,7 @@ void BenchRun::finish(Contender& contender, const std::optional<double>& full_de
   record.timings = {{"load", loaded_.load_seconds}};
   Json depths = Json::array();
   for (std::size_t i = 0; i < contender.depths.size(); ++i) {
-    depths.push_back(depth_json(request_.depths[i], contender.depths[i]));
+    depths.push_back(depth_json(request_.depths[i], request_.streams, contender.depths[i]));
   }
   record.details_json = dump_json(Json{{"depths", depths}});
   add_profile("prefill_profile", contender.prefill_profile, record);
@@ -267,7 +299,9 @@ void BenchRun::finish(Contender& contender, const std::optional<double>& full_de
 
 void check_bench(const BenchRequest& request) {
   if (request.policies.empty()) config_error("no policy: give --policy at least once");
-  make_policies(request.policies);
+  for (const ConfiguredPolicy& configured : make_policies(request.policies)) {
+    check_streams(request.streams, configured);
+  }
   if (request.depths.empty()) config_error("--depths: expected at least one");
 }
 

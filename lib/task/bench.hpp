@@ -16,6 +16,7 @@ struct BenchRequest : RunSettings {
   std::vector<std::int64_t> depths{512, 2048};  // prompt tokens, after which decoding is timed
   std::int64_t steps = 32;                      // decoded tokens per repetition
   std::int64_t repeats = 3;                     // counted; one more before them warms up
+  std::int64_t streams = 1;                     // sequences that are decoded side by side
 };
 
 // See Task. Repetitions of the policies are interleaved, so that what disturbs the machine for a

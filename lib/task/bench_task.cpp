@@ -13,6 +13,7 @@ namespace kvbench {
 namespace {
 
 constexpr std::int64_t kMaxTokens = INT64_C(1) << 30;
+constexpr std::int64_t kMaxStreams = 4096;
 constexpr std::int64_t kDryRunDepth = 64;
 
 class BenchTask final : public Task {
@@ -47,6 +48,10 @@ void BenchTask::declare(SettingSet& settings) {
       .integer("repeats", request_.repeats, 1, 1000,
                "Counted repetitions; one more before them warms up")
       .dry_run = 1;
+  settings.integer(
+      "streams", request_.streams, 1, kMaxStreams,
+      "Sequences of that depth each that are decoded side by side, one token of each in "
+      "a forward pass");
 }
 
 BenchRequest BenchTask::resolve() const {
@@ -63,9 +68,9 @@ TaskEstimate BenchTask::estimate(TaskContext&) {
   for (const std::int64_t depth : request.depths) per_round += depth + request.steps;
   const std::int64_t deepest = *std::ranges::max_element(request.depths) + request.steps;
   const auto n_policies = static_cast<std::int64_t>(request.policies.size());
-  return {
-      .tokens = n_policies * (per_round * (request.repeats + 1) + deepest),
-      .kv_bytes = deepest * read_model_config(request.model).kv_bytes_per_token(request.kv_dtype)};
+  return {.tokens = request.streams * n_policies * (per_round * (request.repeats + 1) + deepest),
+          .kv_bytes = request.streams * deepest *
+                      read_model_config(request.model).kv_bytes_per_token(request.kv_dtype)};
 }
 
 }  // namespace

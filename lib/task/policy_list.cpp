@@ -41,4 +41,12 @@ std::vector<ConfiguredPolicy> make_policies(const std::vector<std::string>& text
   return made;
 }
 
+void check_streams(std::int64_t streams, const ConfiguredPolicy& configured) {
+  if (streams == 1 || !configured.policy->traits().recompute_length) return;
+  config_error(
+      "--streams {}: policy {} computes a whole window for each token and has nothing to run side "
+      "by side; run it by itself with --streams 1",
+      streams, configured.text);
+}
+
 }  // namespace kvbench

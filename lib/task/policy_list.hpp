@@ -1,6 +1,7 @@
 // The settings that name the policies of a run.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -22,5 +23,8 @@ struct PolicyList {
 
 // Each made once, so that a bad one is known before anything is loaded.
 std::vector<ConfiguredPolicy> make_policies(const std::vector<std::string>& texts);
+
+// ConfigError for a policy that cannot run in several streams.
+void check_streams(std::int64_t streams, const ConfiguredPolicy& configured);
 
 }  // namespace kvbench

@@ -1,5 +1,4 @@
-// The perplexity task. Scoring is teacher forced: what is fed next is always the text's own token,
-// and the evicted cache feeds every later prediction.
+// The perplexity task: policies one after another over the same segments.
 #include "task/ppl.hpp"
 
 #include <algorithm>
@@ -9,7 +8,6 @@
 #include "cache/kivi_store.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
-#include "engine/session.hpp"
 #include "metric/perplexity.hpp"
 #include "model/model.hpp"
 #include "model/model_config.hpp"
@@ -17,6 +15,7 @@
 #include "task/policy_list.hpp"
 #include "task/policy_runs.hpp"
 #include "task/ppl_record.hpp"
+#include "task/ppl_scorer.hpp"
 #include "task/run_record.hpp"
 #include "task/shared_prompts.hpp"
 
@@ -49,15 +48,6 @@ class PplRun {
   void check_memory(const ConfiguredPolicy& configured) const;
   void run_policy(const ConfiguredPolicy& configured, RunRecord& record);
   void measure(const ConfiguredPolicy& configured, RunRecord& record);
-  void score(Session& session, PerplexityMeter& meter, PplMeasured& measured, Progress& progress);
-  void run_prompt(Session& session, std::span<const std::int32_t> ids, std::size_t length,
-                  PplMeasured& measured);
-  void score_segment(Session& session, const Segment& segment, std::int64_t position,
-                     std::size_t document, PerplexityMeter& meter, PplMeasured& measured,
-                     Progress& progress);
-  void note_cache(const Session& session, PplMeasured& measured) const;
-  void set_text_sizes(PerplexityMeter& meter, std::size_t document, const Segment& segment,
-                      std::int64_t& bytes, std::int64_t& words) const;
   std::int64_t tokens_to_feed() const;
   const Model& model() const { return *loaded_.model; }
 
@@ -130,12 +120,12 @@ void PplRun::run_policy(const ConfiguredPolicy& configured, RunRecord& record) {
 void PplRun::measure(const ConfiguredPolicy& configured, RunRecord& record) {
   check_memory(configured);
   reset_peak_rss();
-  Session session(model(), *loaded_.backend, *configured.policy, request_.session_options());
+  PplScorer scorer({request_, protocol_, source_, model(), *loaded_.backend, prompts_}, configured);
   PerplexityMeter meter;
   PplMeasured measured;
   measured.kivi = request_.kivi.has_value();
   Progress progress(configured.text, "tok", tokens_to_feed(), context_.quiet);
-  score(session, meter, measured, progress);
+  scorer.run(meter, measured, progress);
   progress.finish();
   const PerplexityResult result = meter.result();
   if (configured.name == "full") full_ppl_ = result.ppl;
@@ -147,6 +137,12 @@ void PplRun::measure(const ConfiguredPolicy& configured, RunRecord& record) {
   if (idle) record.warnings.emplace_back(kNothingEvicted);
   if (request_.kivi && measured.quantised_rows == 0) {
     record.warnings.emplace_back(kNothingQuantised);
+  }
+  if (measured.segments < request_.streams) {
+    record.warnings.push_back(
+        fmt::format("streams={}, but the text has {} segments to run side by side (protocols "
+                    "continue and strided cut a document into several)",
+                    request_.streams, measured.segments));
   }
   measured.load_seconds = loaded_.load_seconds;
   measured.tokenize_seconds = tokenize_seconds_;
@@ -168,115 +164,10 @@ void PplRun::check_memory(const ConfiguredPolicy& configured) const {
     const auto heads = static_cast<double>(longest * config.n_layers * config.n_kv_heads);
     needed = static_cast<std::int64_t>(heads * kivi_entry_bytes(*request_.kivi, config.head_dim));
   }
-  check_fits(needed, fmt::format("the cache of {} tokens needs", longest));
-}
-
-void PplRun::score(Session& session, PerplexityMeter& meter, PplMeasured& measured,
-                   Progress& progress) {
-  const bool carry = request_.documents == DocumentMode::carry;
-  if (carry) session.begin(source_.total_tokens());
-  const TokenDocument* before = nullptr;
-  for (const TokenDocument& document : source_.documents) {
-    const std::size_t index = meter.begin_document(document.name);
-    // Laid end to end, a document's last token is context of the next one, though no target of it.
-    if (carry && before != nullptr && !before->ids.empty()) session.feed({&before->ids.back(), 1});
-    before = &document;
-    std::int64_t bytes = 0;
-    std::int64_t words = 0;
-    for (const Segment& segment : protocol_.cut(document.ids, request_.protocol_options)) {
-      if (segment.ids.size() < 2) continue;
-      if (!carry) session.begin(static_cast<std::int64_t>(segment.ids.size()));
-      score_segment(session, segment, segment.first_position, index, meter, measured, progress);
-      set_text_sizes(meter, index, segment, bytes, words);
-      if (!carry) {
-        measured.evicted += session.evicted_entries();
-        measured.ties_at_cut += session.ties_at_cut();
-        measured.quantised_rows += session.cache().quantised_rows();
-      }
-      if (segment.prompt == 0) measured.kept.push_back(session.cache().mean_length());
-      note_cache(session, measured);
-    }
-  }
-  if (!carry) return;
-  measured.evicted = session.evicted_entries();
-  measured.ties_at_cut = session.ties_at_cut();
-  measured.quantised_rows = session.cache().quantised_rows();
-}
-
-// The last token of a segment is a target only: nothing after it is scored.
-void PplRun::score_segment(Session& session, const Segment& segment, std::int64_t position,
-                           std::size_t document, PerplexityMeter& meter, PplMeasured& measured,
-                           Progress& progress) {
-  const std::span<const std::int32_t> ids(segment.ids);
-  const std::size_t n = ids.size() - 1;
-  std::vector<double> nll;
-  if (segment.prompt > 0) run_prompt(session, ids.first(n), segment.prompt, measured);
-  for (std::size_t begin = segment.prompt; begin < n;) {
-    // Up to the first scored token nothing is scored; then a chunk at a time, so that the
-    // progress line moves.
-    const std::size_t unscored = segment.first_scored - 1;
-    const bool warm_up = begin < unscored;
-    const std::size_t end =
-        std::min(warm_up ? unscored : n, begin + static_cast<std::size_t>(request_.chunk));
-    const auto part = ids.subspan(begin, end - begin);
-    nll.resize(warm_up ? 0 : part.size());
-    const auto start = Clock::now();
-    session.feed(part, ids.subspan(begin + 1, nll.size()), nll);
-    measured.seconds += seconds_since(start);
-    measured.tokens_fed += static_cast<std::int64_t>(part.size());
-    meter.add(document, position + static_cast<std::int64_t>(begin) + 1, nll);
-    progress.update(measured.prefill_tokens + measured.tokens_fed);
-    begin = end;
-  }
-}
-
-// ids: the prompt, and what will be fed after it.
-void PplRun::run_prompt(Session& session, std::span<const std::int32_t> ids, std::size_t length,
-                        PplMeasured& measured) {
-  const auto prompt = ids.first(length);
-  const auto future = ids.subspan(length);
-  const SharedPrompt* shared =
-      prompts_.find(measured.prompts++, prompt, std::ssize(ids) + 1, session.traits());
-  const auto start = Clock::now();
-  if (shared != nullptr) {
-    session.prefill_from(*shared->twin, prompt, future);
-    measured.prefill_seconds += shared->seconds;
-    measured.shared_prefill_seconds += shared->seconds;
-  } else {
-    session.prefill(prompt, {}, {}, future);
-  }
-  measured.prefill_seconds += seconds_since(start);
-  measured.prefill_tokens += std::ssize(prompt);
-  measured.kept.push_back(session.cache().mean_length());
-}
-
-void PplRun::set_text_sizes(PerplexityMeter& meter, std::size_t document, const Segment& segment,
-                            std::int64_t& bytes, std::int64_t& words) const {
-  if (source_.tokenizer == nullptr) return;
-  const std::span<const std::int32_t> scored =
-      std::span<const std::int32_t>(segment.ids).subspan(segment.first_scored);
-  for (const std::int32_t id : scored) {
-    bytes += static_cast<std::int64_t>(source_.tokenizer->token_bytes(id).size());
-  }
-  words += count_words(source_.tokenizer->decode(scored));
-  meter.set_text_size(document, bytes, words);
-}
-
-void PplRun::note_cache(const Session& session, PplMeasured& measured) const {
-  const KvCache& cache = session.cache();
-  measured.kv_bytes_live = cache.live_bytes();
-  measured.kv_bytes_allocated = cache.allocated_bytes();
-  measured.kv_bytes_full =
-      session.tokens_fed() * model().config().kv_bytes_per_token(request_.kv_dtype);
-  measured.kv_bytes_peak = std::max(measured.kv_bytes_peak, cache.peak_live_bytes());
-  measured.kv_bytes_peak_allocated =
-      std::max(measured.kv_bytes_peak_allocated, cache.peak_allocated_bytes());
-  measured.kv_rows.assign(static_cast<std::size_t>(cache.shape().n_layers), {});
-  for (std::size_t layer = 0; layer < measured.kv_rows.size(); ++layer) {
-    for (std::int64_t kv_head = 0; kv_head < cache.shape().n_kv_heads; ++kv_head) {
-      measured.kv_rows[layer].push_back(cache.length(static_cast<std::int64_t>(layer), kv_head));
-    }
-  }
+  const std::string what =
+      request_.streams == 1 ? fmt::format("the cache of {} tokens needs", longest)
+                            : fmt::format("{} caches of {} tokens need", request_.streams, longest);
+  check_fits(needed * request_.streams, what);
 }
 
 }  // namespace
@@ -286,9 +177,14 @@ void check_ppl(const PplRequest& request) {
   if (request.policies.empty()) config_error("no policy: give --policy at least once");
   for (const ConfiguredPolicy& configured : make_policies(request.policies)) {
     check_protocol(protocol, configured);
+    check_streams(request.streams, configured);
   }
   if (request.documents == DocumentMode::carry && request.protocol != "stream") {
     config_error("--documents carry goes with protocol stream, not {}", request.protocol);
+  }
+  if (request.documents == DocumentMode::carry && request.streams > 1) {
+    config_error("--streams {}: under --documents carry the text is a single sequence",
+                 request.streams);
   }
 }
 
@@ -318,7 +214,7 @@ TaskEstimate estimate_ppl(const PplRequest& request, TaskContext& context) {
     const bool selects = !traits.kept && traits.timing == EvictTiming::decode;
     const bool single = !traits.recompute_length && (selects || request.kivi.has_value());
     estimate.single_tokens += single ? tokens - prompts : 0;
-    estimate.kv_bytes = std::max(estimate.kv_bytes, held * token_bytes);
+    estimate.kv_bytes = std::max(estimate.kv_bytes, request.streams * held * token_bytes);
   }
   return estimate;
 }

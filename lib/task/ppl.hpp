@@ -24,7 +24,8 @@ struct PplRequest : RunSettings {
   std::string protocol = "stream";
   ProtocolOptions protocol_options;
   DocumentMode documents = DocumentMode::reset;
-  bool strict = false;  // a policy that evicted nothing is an error
+  std::int64_t streams = 1;  // segments that run side by side; results do not depend on it
+  bool strict = false;       // a policy that evicted nothing is an error
 };
 
 // See Task. Policy `full` runs first, because others are compared with it.

@@ -67,6 +67,7 @@ RunRecord describe_ppl(const PplRequest& request, const PplProtocol& protocol,
                        const TokenSource& source, const Backend& backend) {
   RunRecord record = start_record(config_json(request, protocol, configured, model, source),
                                   request, configured, model, backend);
+  record.streams = static_cast<int>(request.streams);
   note_data(source, record);
   return record;
 }
@@ -107,6 +108,11 @@ void add_ppl_metrics(const PerplexityResult& result, const PplMeasured& measured
     record.metrics.push_back(real_metric(
         "prefill_tokens_per_s",
         static_cast<double>(measured.prefill_tokens) / measured.prefill_seconds, "1/s"));
+  }
+  if (record.streams > 1) {
+    record.metrics.push_back(real_metric(
+        "streams_mean", static_cast<double>(measured.turns) / static_cast<double>(measured.passes),
+        ""));
   }
   if (measured.kivi) {
     record.metrics.push_back(count_metric("quantised_rows", measured.quantised_rows, "rows"));

@@ -26,13 +26,16 @@ struct PplMeasured {
   double shared_prefill_seconds = 0.0;  // of these, what served other policies too
   double seconds = 0.0;                 // of everything else
   std::int64_t tokens_fed = 0;
+  std::int64_t segments = 0;
+  std::int64_t passes = 0;  // forward passes, those of prompts apart
+  std::int64_t turns = 0;   // streams that had a part in them
   std::int64_t evicted = 0;
   std::int64_t ties_at_cut = 0;  // entries that went with a score equal to that of one that stayed
   bool kivi = false;             // the storage was quantised
   std::int64_t quantised_rows = 0;                 // then: keys and values
   std::vector<std::vector<std::int64_t>> kv_rows;  // [layer][kv_head], at the end of a segment
   std::vector<double> kept;        // of each segment: entries per layer and KV head, see kept_mean
-  std::int64_t kv_bytes_live = 0;  // at the end of the last segment
+  std::int64_t kv_bytes_live = 0;  // of one stream, at the end of the last segment
   std::int64_t kv_bytes_allocated = 0;  // likewise
   std::int64_t kv_bytes_full = 0;       // of a full cache at that point
   std::int64_t kv_bytes_peak = 0;

@@ -14,6 +14,7 @@ namespace kvbench {
 namespace {
 
 constexpr std::int64_t kMaxTokens = INT64_C(1) << 40;
+constexpr std::int64_t kMaxStreams = 4096;
 constexpr std::int64_t kDryRunPrompt = 40;
 constexpr std::int64_t kDryRunScore = 4;
 
@@ -34,6 +35,7 @@ class PplTask final : public Task {
   ProtocolOptions cut_;
   std::int64_t prefix_id_ = -1;
   std::string documents_ = "reset";
+  std::int64_t streams_ = 1;
 };
 
 void PplTask::declare(SettingSet& settings) {
@@ -58,6 +60,10 @@ void PplTask::declare(SettingSet& settings) {
                    "none");
   settings.choice("documents", documents_, {"reset", "carry"},
                   "An empty cache for each document, or one cache over all");
+  settings.integer(
+      "streams", streams_, 1, kMaxStreams,
+      "Segments (documents, prompts with continuations) that go through the model side "
+      "by side, each with its own cache; results do not depend on it");
 }
 
 PplRequest PplTask::resolve() const {
@@ -69,6 +75,7 @@ PplRequest PplTask::resolve() const {
   request.protocol = protocol_;
   request.protocol_options = cut_;
   request.documents = documents_ == "carry" ? DocumentMode::carry : DocumentMode::reset;
+  request.streams = streams_;
   if (prefix_id_ >= 0) {
     request.protocol_options.prefix_id = static_cast<std::int32_t>(prefix_id_);
     request.protocol_options.force_prefix = true;

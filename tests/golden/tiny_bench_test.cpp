@@ -5,6 +5,7 @@
 
 #include "backend/profiling_backend.hpp"
 #include "backend/registry.hpp"
+#include "core/error.hpp"
 #include "engine/session.hpp"
 #include "policy/registry.hpp"
 #include "task/bench.hpp"
@@ -46,6 +47,40 @@ TEST_CASE("bench: one record per policy, with sizes that follow from the cache")
     CHECK(std::abs(share - 1.0) < 1e-9);
   }
   CHECK(find_metric(records[0], "decode_tokens_per_s")->n == 8);
+}
+
+TEST_CASE("bench: streams, each with a cache of its own") {
+  BenchRequest request;
+  request.model = test::checkpoint("llama").string();
+  request.policies = {"full", "h2o:heavy=4,recent=4"};
+  request.depths = {12};
+  request.steps = 5;
+  request.repeats = 2;
+  request.threads = 2;
+  request.streams = 3;
+  TaskContext context;
+  context.quiet = true;
+  const auto records = run_bench(request, context);
+  REQUIRE(records.size() == 2);
+  const std::int64_t row = context.load(request).model->config().kv_bytes_per_token(DType::f32);
+  CHECK(find_metric(records[0], "kv_bytes_live")->value == static_cast<double>(3 * 17 * row));
+  CHECK(find_metric(records[1], "kv_bytes_live")->value == static_cast<double>(3 * 8 * row));
+  CHECK(find_metric(records[0], "decode_tokens_per_s")->n == 10);
+  const double milliseconds = find_metric(records[0], "decode_ms_p50")->value.value();
+  CHECK(find_metric(records[0], "decode_tokens_per_s")->value.value() ==
+        doctest::Approx(3000.0 / milliseconds));
+  CHECK(records[0].streams == 3);
+  const ModelConfig& config = context.load(request).model->config();
+  for (const auto& op : nlohmann::json::parse(records[0].details_json)["decode_profile"]) {
+    if (op["op"] == "linear") CHECK(op["calls"] == 5 * (config.n_layers * 4 + 1));
+    if (op["op"] == "attention") CHECK(op["calls"] == 3 * 5 * config.n_layers);
+  }
+  request.streams = 1;
+  const auto alone = run_bench(request, context);
+  CHECK(alone[0].config_hash != records[0].config_hash);  // speed is what is compared
+  request.streams = 2;
+  request.policies = {"recompute8"};
+  CHECK_THROWS_AS(check_bench(request), ConfigError);
 }
 
 TEST_CASE("profile: operations counted, results those of the backend itself") {

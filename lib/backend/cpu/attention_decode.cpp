@@ -181,7 +181,8 @@ void cpu_attention_decode(const AttentionArgs& args, std::vector<AttentionScratc
   for (std::int64_t head = 0; head < args.n_heads; ++head) {
     const float* first =
         parts.data() + head / group * n_parts * size + head % group * part_size(args);
-    join_parts(args, head, first, n_parts, size, scratch.front().keys);
+    join_parts(args, head, first, n_parts, size,
+               scratch[static_cast<std::size_t>(thread_index())].keys);
   }
 }
 

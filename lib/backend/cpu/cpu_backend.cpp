@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <limits>
 
 #include "backend/cpu/activation_kernels.hpp"
@@ -89,8 +90,11 @@ CpuBackend::CpuBackend(int threads)
       engine_(dnnl::engine::kind::cpu, 0),
       stream_(engine_),
       attention_scratch_(static_cast<std::size_t>(threads)),
+      weights_tiles_(static_cast<std::size_t>(threads)),
+      decode_parts_(static_cast<std::size_t>(threads)),
       row_scratch_(static_cast<std::size_t>(threads)) {
   omp_set_num_threads(threads);
+  omp_set_max_active_levels(1);  // see thread_index()
 }
 
 Buffer CpuBackend::allocate(std::size_t bytes, MemoryMeter* meter) {
@@ -243,7 +247,8 @@ void CpuBackend::quantise(std::span<const QuantiseCall> calls) {
 
 void CpuBackend::attention(const AttentionArgs& args) {
   if (decodes(args)) {
-    cpu_attention_decode(args, attention_scratch_, decode_parts_);
+    cpu_attention_decode(args, attention_scratch_,
+                         decode_parts_[static_cast<std::size_t>(thread_index())]);
   } else {
     cpu_attention(args, attention_scratch_);
   }
@@ -253,7 +258,8 @@ void CpuBackend::attention_weights(const AttentionWeightsArgs& args) {
   if (decodes(args.attention)) {
     cpu_attention_weights_decode(args, attention_scratch_);
   } else {
-    cpu_attention_weights(args, attention_scratch_, weights_tiles_);
+    cpu_attention_weights(args, attention_scratch_,
+                          weights_tiles_[static_cast<std::size_t>(thread_index())]);
   }
 }
 
@@ -267,9 +273,8 @@ void CpuBackend::nll(const NllArgs& args) {
 
 // Rows [begin, begin + n): the vocabulary passes by in blocks, folded into a log-sum-exp per row.
 void CpuBackend::nll_rows(const NllArgs& args, std::int64_t begin, std::int64_t n) {
-  std::vector<tile::LogSumExp> folded(static_cast<std::size_t>(n),
-                                      {-std::numeric_limits<float>::infinity(), 0.0});
-  std::vector<double> target_logit(static_cast<std::size_t>(n), 0.0);
+  folded_.assign(static_cast<std::size_t>(n), {-std::numeric_limits<float>::infinity(), 0.0});
+  target_logits_.assign(static_cast<std::size_t>(n), 0.0);
   std::int64_t first_id = 0;
   for (const LinearWeight* block : args.vocabulary) {
     const std::int64_t width = block->out_features();
@@ -289,17 +294,37 @@ void CpuBackend::nll_rows(const NllArgs& args, std::int64_t begin, std::int64_t 
         tile::soft_cap(row, width, static_cast<float>(args.logit_cap));
       }
       const auto index = static_cast<std::size_t>(r);
-      tile::fold_logits(row, width, folded[index]);
+      tile::fold_logits(row, width, folded_[index]);
       const std::int64_t target = args.targets[begin + r] - first_id;
-      if (target >= 0 && target < width) target_logit[index] = static_cast<double>(row[target]);
+      if (target >= 0 && target < width) target_logits_[index] = static_cast<double>(row[target]);
     }
     first_id += width;
   }
   for (std::int64_t r = 0; r < n; ++r) {
-    const auto& f = folded[static_cast<std::size_t>(r)];
+    const auto& f = folded_[static_cast<std::size_t>(r)];
     args.nll[begin + r] = static_cast<double>(f.maximum) + std::log(f.sum) -
-                          target_logit[static_cast<std::size_t>(r)];
+                          target_logits_[static_cast<std::size_t>(r)];
   }
+}
+
+void CpuBackend::for_each(std::int64_t n, const std::function<void(std::int64_t)>& work) {
+  // Fewer than there are threads: these share the loops within each.
+  if (threads_ == 1 || n < threads_) return Backend::for_each(n, work);
+  std::exception_ptr failure;
+  std::int64_t failed = n;
+#pragma omp parallel for schedule(dynamic) num_threads(threads_)
+  for (std::int64_t i = 0; i < n; ++i) {
+    try {
+      work(i);
+    } catch (...) {
+#pragma omp critical(kvbench_for_each)
+      if (i < failed) {
+        failed = i;
+        failure = std::current_exception();
+      }
+    }
+  }
+  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace kvbench

@@ -9,6 +9,7 @@
 #include "backend/backend.hpp"
 #include "backend/cpu/attention.hpp"
 #include "backend/cpu/attention_weights.hpp"
+#include "backend/cpu/tile_kernels.hpp"
 #include "backend/cpu/weight_arena.hpp"
 
 namespace kvbench {
@@ -45,6 +46,7 @@ class CpuBackend final : public Backend {
   void attention(const AttentionArgs& args) override;
   void attention_weights(const AttentionWeightsArgs& args) override;
   void nll(const NllArgs& args) override;
+  void for_each(std::int64_t n, const std::function<void(std::int64_t)>& work) override;
 
  private:
   void nll_rows(const NllArgs& args, std::int64_t begin, std::int64_t n);
@@ -53,11 +55,13 @@ class CpuBackend final : public Backend {
   dnnl::engine engine_;
   dnnl::stream stream_;
   WeightArena arena_;
-  std::vector<AttentionScratch> attention_scratch_;  // [threads]
-  std::vector<WeightsTile> weights_tiles_;           // of the last attention_weights call
-  std::vector<float> decode_parts_;                  // see cpu_attention_decode
-  std::vector<std::vector<float>> row_scratch_;      // [threads], one row each
-  std::vector<float> logits_;                        // one block of rows x one block of vocabulary
+  std::vector<AttentionScratch> attention_scratch_;      // [threads]
+  std::vector<std::vector<WeightsTile>> weights_tiles_;  // [threads] that call attention_weights
+  std::vector<std::vector<float>> decode_parts_;         // [threads] that call attention
+  std::vector<std::vector<float>> row_scratch_;          // [threads], one row each
+  std::vector<float> logits_;            // one block of rows x one block of vocabulary
+  std::vector<tile::LogSumExp> folded_;  // [rows of the block]
+  std::vector<double> target_logits_;    // [rows of the block]
 };
 
 }  // namespace kvbench

@@ -27,8 +27,10 @@ inline void rotate_row(float* row, const RopeRows& rope, std::int64_t index,
   }
 }
 
+// Within CpuBackend::for_each the loops of operations have one thread, and it is that of the outer
+// team which counts.
 inline int thread_index() {
-  return omp_get_thread_num();
+  return omp_get_level() == 0 ? 0 : omp_get_ancestor_thread_num(1);
 }
 
 }  // namespace kvbench

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <string>
 
 #include "core/error.hpp"
+#include "core/rng.hpp"
 #include "policy/head_budgets.hpp"
 #include "policy/registry.hpp"
 #include "policy/top_entries.hpp"
@@ -33,6 +35,41 @@ KeepList select(const std::string& policy, FakeView& view, std::int64_t capacity
 
 FakeView one_head(std::vector<float> row, std::size_t window) {
   return FakeView({std::vector<std::vector<float>>(window, std::move(row))}, 1);
+}
+
+TEST_CASE("the best entries: score descending, then lower place, whatever the count") {
+  Rng rng(4);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<double> scores(1 + rng.below(12));
+    for (double& score : scores) {
+      const auto drawn = rng.below(5);  // equal scores are common
+      score = drawn == 4 ? kAlwaysKept : static_cast<double>(drawn);
+    }
+    const auto n = std::ssize(scores);
+    for (std::int64_t count = 0; count <= n; ++count) {
+      std::vector<std::int32_t> order(scores.size());
+      std::iota(order.begin(), order.end(), 0);
+      std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+        return scores[static_cast<std::size_t>(a)] > scores[static_cast<std::size_t>(b)];
+      });
+      const auto cut = order.begin() + count;
+      std::int64_t ties = 0;
+      for (auto gone = cut; count > 0 && gone != order.end(); ++gone) {
+        ties +=
+            scores[static_cast<std::size_t>(*gone)] == scores[static_cast<std::size_t>(*(cut - 1))]
+                ? 1
+                : 0;
+      }
+      std::vector<std::int32_t> expected{1, 2};
+      std::sort(order.begin(), cut);
+      std::transform(order.begin(), cut, std::back_inserter(expected),
+                     [](std::int32_t slot) { return slot + 7; });
+      std::vector<std::int32_t> kept{1, 2};
+      CAPTURE(count);
+      CHECK(keep_best(scores, count, 7, 0, 0, kept) == ties);
+      CHECK(kept == expected);
+    }
+  }
 }
 
 TEST_CASE("the window stays by place, whatever the scores before it") {
