@@ -43,6 +43,18 @@ Json parse_object(const std::string& text, const char* field) {
   return object;
 }
 
+// "kivi:bits=2,group=32,residual=128", as on the command line: of {"kind": "kivi", "bits": 2, ...}.
+std::string storage_text(const Json& storage) {
+  std::string text = storage.value("kind", "");
+  char before = ':';
+  for (const auto& [key, value] : storage.items()) {
+    if (!value.is_number()) continue;
+    text += fmt::format("{}{}={}", before, key, value.dump());
+    before = ',';
+  }
+  return text;
+}
+
 }  // namespace
 
 Metric real_metric(std::string name, double value, std::string unit) {
@@ -163,6 +175,7 @@ Json record_to_row(const RunRecord& record) {
   const Json config = parse_object(record.config_json, "config");
   for (const auto& [key, value] : config.items()) {
     if (value.is_primitive() && !row.contains(key)) put(key, value);
+    if (key == "kv" && value.is_object()) put(key, storage_text(value));
   }
   return row;
 }

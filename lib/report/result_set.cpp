@@ -145,7 +145,8 @@ std::vector<std::pair<std::string, std::string>> ResultRun::settings() const {
   }
   if (record) {
     for (const auto& [key, value] : record->at("config").items()) {
-      if (value.is_structured() && key != "policy_options") put(key, value);
+      const bool told = row->contains(key) || key == "policy_options";
+      if (value.is_structured() && !told) put(key, value);
     }
   }
   return settings;

@@ -45,7 +45,8 @@ std::span<const ReportColumn> no_columns(const std::string&) {
 TEST_CASE("results: metrics, error bars and settings of a row") {
   const test::TempDir folder;
   RecordStore(folder.path())
-      .write(record_of("window8", {{"capacity", "8"}}, {{"kv", {{"kind", "kivi"}}}}));
+      .write(record_of("window8", {{"capacity", "8"}},
+                       {{"kv", {{"kind", "kivi"}, {"bits", 2}, {"schedule", "x"}}}}));
   const ResultSet results = read_results(folder.path());
   REQUIRE(results.runs.size() == 1);
   const ResultRun& run = results.runs[0];
@@ -59,7 +60,7 @@ TEST_CASE("results: metrics, error bars and settings of a row") {
     return std::find(settings.begin(), settings.end(), std::pair(key, value)) != settings.end();
   };
   CHECK(has("chunk", "512"));
-  CHECK(has("kv", R"({"kind":"kivi"})"));
+  CHECK(has("kv", "kivi:bits=2"));
   CHECK(!has("ppl", "4.5"));
 }
 
