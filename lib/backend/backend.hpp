@@ -14,6 +14,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "backend/quantised_rows.hpp"
 #include "core/buffer.hpp"
@@ -241,6 +242,14 @@ class Backend {
   // this backend, so a model that needs one must not run on it.
   virtual bool supports(Feature) const { return false; }
 
+  // Where what is prepared from now on stands in the model: the share of the weights' bytes that
+  // come before it, 0 to 1. Backends that spread a model over devices go by it.
+  virtual void place(double) {}
+  // Operations until end_step() belong to one forward pass over so many tokens, and are queued
+  // together where that is worth it. They may be queued late: nothing else changes.
+  virtual void begin_step(std::int64_t) {}
+  virtual void end_step() {}
+
   // Zeroed memory. DeviceError with the size when there is none.
   virtual Buffer allocate(std::size_t bytes, MemoryMeter* meter = nullptr) = 0;
   virtual void copy_in(void* destination, const void* host_source, std::size_t bytes) = 0;
@@ -248,6 +257,13 @@ class Backend {
   // Within the backend's memory; the two must not overlap.
   virtual void copy_rows(void* destination, const void* source, std::size_t bytes) = 0;
   virtual void synchronize() = 0;
+  // From the memory of another backend of the same kind, after what is queued there now and before
+  // what is queued here later.
+  virtual void copy_from(Backend& other, void* destination, const void* source, std::size_t bytes) {
+    std::vector<std::byte> host(bytes);
+    other.copy_out(host.data(), source, bytes);
+    copy_in(destination, host.data(), bytes);
+  }
 
   // The rows of `parts` ([out_i, in] each) stacked into one matrix, rounded to `compute`
   // (f32 or bf16). `biases` is empty or has one entry per part, a null data pointer meaning none.

@@ -34,6 +34,7 @@ class ProfilingBackend final : public Backend {
   std::string_view name() const override { return backend_.name(); }
   int threads() const override { return backend_.threads(); }
   bool supports(Feature feature) const override { return backend_.supports(feature); }
+  void place(double share) override { backend_.place(share); }
 
   Buffer allocate(std::size_t bytes, MemoryMeter* meter) override;
   void copy_in(void* destination, const void* host_source, std::size_t bytes) override;

@@ -167,9 +167,22 @@ void Model::load_weights(Backend& backend, DType compute) {
   compute_ = compute;
   const Loader loader(config_, checkpoint_, backend, compute);
   Weights weights;
-  for (const LayerTensors& layer : tensors_.layers) weights.layers.push_back(loader.layer(layer));
+  // A layer goes where its middle stands among all matrices.
+  auto total = static_cast<double>(tensors_.lm_head.element_count());
+  for (const LayerTensors& layer : tensors_.layers) {
+    total += static_cast<double>(matrix_elements(layer));
+  }
+  double before = 0.0;
+  for (const LayerTensors& layer : tensors_.layers) {
+    const auto elements = static_cast<double>(matrix_elements(layer));
+    backend.place((before + elements / 2) / total);
+    before += elements;
+    weights.layers.push_back(loader.layer(layer));
+  }
+  backend.place(1.0);
   weights.final_norm = loader.norm(tensors_.final_norm);
   weights.vocabulary = loader.vocabulary(tensors_.lm_head);
+  backend.place(0.0);
   weights.embedding = backend.make_table(tensors_.embedding);
   if (sinks_.count() > 0) weights.sinks = backend.make_table(sinks_.view());
   if (tensors_.positions) weights.positions = backend.make_table(*tensors_.positions);

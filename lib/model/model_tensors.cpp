@@ -242,6 +242,22 @@ ModelTensors collect_tensors(const ModelConfig& config, const FamilySpec& family
   return tensors;
 }
 
+std::int64_t matrix_elements(const LayerTensors& layer) {
+  std::int64_t total = 0;
+  const auto add = [&](const MatrixTensors& matrix) {
+    for (const TensorView& block : matrix.blocks) total += block.element_count();
+  };
+  for (const MatrixTensors* matrix :
+       {&layer.qkv, &layer.o, &layer.gate_up, &layer.down, &layer.router}) {
+    add(*matrix);
+  }
+  for (const ExpertTensors& expert : layer.experts) {
+    add(expert.gate_up);
+    add(expert.down);
+  }
+  return total;
+}
+
 std::int64_t parameter_count(const ModelTensors& tensors) {
   std::int64_t total = 0;
   const auto add = [&](const std::optional<TensorView>& tensor) {

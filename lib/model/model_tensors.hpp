@@ -70,6 +70,8 @@ struct ModelTensors {
 ModelTensors collect_tensors(const ModelConfig& config, const FamilySpec& family,
                              const Checkpoint& checkpoint, const std::string& sink_tensor = "");
 
+// Numbers in a layer's matrices.
+std::int64_t matrix_elements(const LayerTensors& layer);
 // Numbers that the model consists of; a tied lm_head counts once, with the embedding.
 std::int64_t parameter_count(const ModelTensors& tensors);
 

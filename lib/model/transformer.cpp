@@ -44,13 +44,15 @@ void Transformer::check_ids(std::span<const std::int32_t> ids) const {
 void Transformer::forward(std::span<const ForwardStep> steps) {
   ++passes_;
   gather(steps);
-  stream_.embed(ids_, positions_);
   const auto n_tokens = std::ssize(ids_);
+  backend_.begin_step(n_tokens);
+  stream_.embed(ids_, positions_);
   for (std::int64_t layer = 0; layer < config_.n_layers; ++layer) {
     attention_block(steps, layer);
     mlp_block(layer, n_tokens);
   }
   stream_.read(model_.weights().final_norm, n_tokens);
+  backend_.end_step();
 }
 
 // The tokens of all steps, one after another.

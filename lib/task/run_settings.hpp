@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cache/kivi_options.hpp"
 #include "core/dtype.hpp"
@@ -21,6 +22,7 @@ struct RunSettings {
   bool softmax_off_by_one = false;  // see SessionOptions
   SinkSource sinks = {};            // learned sinks, if the model has them
   std::string backend = "auto";
+  std::vector<int> devices = {};  // of the backend; empty: its first
   int threads = 1;
   std::uint64_t seed = 0;
 

@@ -1,7 +1,7 @@
 // Definitions of task_context.hpp.
 #include "task/task_context.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
@@ -12,16 +12,17 @@
 namespace kvbench {
 
 LoadedModel& TaskContext::open(const RunSettings& settings) {
-  const std::string key = fmt::format(
-      "{}\n{}\n{}\n{}\n{}\n{}", settings.model, settings.sinks.tensor, settings.sinks.file.string(),
-      dtype_name(settings.dtype), settings.backend, settings.threads);
+  const std::string key =
+      fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}", settings.model, settings.sinks.tensor,
+                  settings.sinks.file.string(), dtype_name(settings.dtype), settings.backend,
+                  fmt::join(settings.devices, ","), settings.threads);
   if (key == model_key_) return model_;
   model_key_.clear();
   profiler_ = nullptr;
   model_.model.reset();  // before the next one is read: two may not fit
   model_.backend.reset();
   const auto start = Clock::now();
-  model_.backend = make_backend(settings.backend, settings.threads);
+  model_.backend = make_backend(settings.backend, settings.threads, settings.devices);
   if (profile) {
     auto profiler = std::make_unique<ProfilingBackend>(std::move(model_.backend));
     profiler_ = profiler.get();

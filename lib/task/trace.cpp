@@ -64,7 +64,7 @@ void generate(Session& session, const ModelConfig& config, const TraceRequest& r
 Trace run_trace(const TraceRequest& request) {
   if (request.ids.empty()) config_error("no tokens: give --ids, --ids-file or --text");
   ConfiguredPolicy configured = make_policy(request.policy);
-  const auto backend = make_backend(request.backend, request.threads);
+  const auto backend = make_backend(request.backend, request.threads, request.devices);
   const Model model = request.load_model(*backend);
   Session session(model, *backend, *configured.policy, request.session_options());
 

@@ -8,14 +8,15 @@
 #include <string>
 #include <vector>
 
-#include "tests/cuda_emulation/device.hpp"
+#include "tests/cuda_emulation/streams.hpp"
 
 struct cublasContext {
   cudaStream_t stream = nullptr;
 };
 
-using kvbench::emulation::Device;
 using kvbench::emulation::DeviceMemory;
+using kvbench::emulation::machine;
+using kvbench::emulation::queue_of;
 
 namespace {
 
@@ -102,6 +103,11 @@ cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
+cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void* workspace, std::size_t bytes) {
+  const bool there = machine().memory.contains(workspace, bytes, DeviceMemory::Kind::device);
+  return handle != nullptr && there ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+}
+
 cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b,
                             int m, int n, int k, const void* alpha, const void* a,
                             cudaDataType a_type, int lda, const void* b, cudaDataType b_type,
@@ -126,20 +132,22 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t op_a, cubla
                         b,
                         static_cast<float*>(c)};
   const std::size_t element = a_type == CUDA_R_32F ? sizeof(float) : sizeof(std::uint16_t);
-  const auto queued = Device::instance().enqueue([=]() -> std::string {
-    const DeviceMemory& memory = Device::instance().memory;
-    const auto inside = [&](const void* matrix, std::size_t columns, std::size_t stride,
-                            std::size_t rows, std::size_t bytes) {
-      return memory.contains(matrix, ((columns - 1) * stride + rows) * bytes,
-                             DeviceMemory::Kind::device);
-    };
-    const auto size = [](std::int64_t value) { return static_cast<std::size_t>(value); };
-    if (!inside(product.a, size(product.m), size(product.lda), size(product.k), element) ||
-        !inside(product.b, size(product.n), size(product.ldb), size(product.k), element) ||
-        !inside(product.c, size(product.n), size(product.ldc), size(product.m), sizeof(float))) {
-      return "cublasGemmEx: a matrix does not lie in device memory";
-    }
-    return a_type == CUDA_R_32F ? multiply<float>(product) : multiply<__nv_bfloat16>(product);
-  });
+  const auto queued = machine().enqueue(
+      queue_of(handle->stream), {[=]() -> std::string {
+        const DeviceMemory& memory = machine().memory;
+        const auto inside = [&](const void* matrix, std::size_t columns, std::size_t stride,
+                                std::size_t rows, std::size_t bytes) {
+          return memory.contains(matrix, ((columns - 1) * stride + rows) * bytes,
+                                 DeviceMemory::Kind::device);
+        };
+        const auto size = [](std::int64_t value) { return static_cast<std::size_t>(value); };
+        if (!inside(product.a, size(product.m), size(product.lda), size(product.k), element) ||
+            !inside(product.b, size(product.n), size(product.ldb), size(product.k), element) ||
+            !inside(product.c, size(product.n), size(product.ldc), size(product.m),
+                    sizeof(float))) {
+          return "cublasGemmEx: a matrix does not lie in device memory";
+        }
+        return a_type == CUDA_R_32F ? multiply<float>(product) : multiply<__nv_bfloat16>(product);
+      }});
   return queued == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
 }

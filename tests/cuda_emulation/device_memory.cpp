@@ -19,14 +19,17 @@ constexpr std::uintptr_t kPage = 4096;
 
 }  // namespace
 
-void* DeviceMemory::allocate(std::size_t bytes, Kind kind) {
-  if (kind == Kind::device && (bytes > limit_ || allocated_bytes_ > limit_ - bytes)) return nullptr;
+void* DeviceMemory::allocate(std::size_t bytes, Kind kind, int device) {
+  ++allocations_;
+  if (kind == Kind::device && (bytes > limit_ || allocated_bytes(device) > limit_ - bytes)) {
+    return nullptr;
+  }
   void* address = nullptr;
   if (::posix_memalign(&address, kAlignment, bytes) != 0) return nullptr;
   std::memset(address, 0xFF, bytes);
-  blocks_[reinterpret_cast<std::uintptr_t>(address)] = {bytes, kind};
+  blocks_[reinterpret_cast<std::uintptr_t>(address)] = {bytes, kind, device};
   if (kind == Kind::device) {
-    allocated_bytes_ += bytes;
+    allocated_bytes_[device] += bytes;
     open(false);
   }
   return address;
@@ -37,7 +40,7 @@ bool DeviceMemory::release(void* address, Kind kind) {
   if (found == blocks_.end() || found->second.kind != kind) return false;
   if (kind == Kind::device) {
     open(true);
-    allocated_bytes_ -= found->second.bytes;
+    allocated_bytes_[found->second.device] -= found->second.bytes;
   }
   blocks_.erase(found);
   std::free(address);
@@ -59,6 +62,25 @@ bool DeviceMemory::contains(const void* address, std::size_t bytes, Kind kind) c
   const Block* block = find(word, begin);
   return block != nullptr && block->kind == kind && word - begin <= block->bytes &&
          bytes <= block->bytes - (word - begin);
+}
+
+int DeviceMemory::device_of(std::uintptr_t address) const {
+  std::uintptr_t begin = 0;
+  const Block* block = find(address, begin);
+  const bool inside =
+      block != nullptr && block->kind == Kind::device && address - begin < block->bytes;
+  return inside ? block->device : -1;
+}
+
+std::size_t DeviceMemory::allocated_bytes(int device) const {
+  const auto found = allocated_bytes_.find(device);
+  return found == allocated_bytes_.end() ? 0 : found->second;
+}
+
+std::size_t DeviceMemory::allocated_bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& [device, of_device] : allocated_bytes_) bytes += of_device;
+  return bytes;
 }
 
 bool DeviceMemory::is_host_pointer(std::uintptr_t word) const {

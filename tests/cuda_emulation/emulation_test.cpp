@@ -233,6 +233,7 @@ TEST_CASE("work is queued: pinned memory that changes too early reaches the devi
       cudaMemcpyAsync(array.data(), value, sizeof(int), cudaMemcpyHostToDevice, stream.get()),
       "copy");
   *value = 2;
+  stream.synchronize();
   CHECK(array.to_host()[0] == 2);
   // A pageable source has been read when the call returns.
   int pageable = 3;
@@ -240,6 +241,7 @@ TEST_CASE("work is queued: pinned memory that changes too early reaches the devi
       cudaMemcpyAsync(array.data(), &pageable, sizeof(int), cudaMemcpyHostToDevice, stream.get()),
       "copy");
   pageable = 4;
+  stream.synchronize();
   CHECK(array.to_host()[0] == 3);
 }
 

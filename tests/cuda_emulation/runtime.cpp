@@ -3,131 +3,111 @@
 
 #include <fmt/core.h>
 
-#include <chrono>
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <vector>
 
-#include "tests/cuda_emulation/device.hpp"
 #include "tests/cuda_emulation/emulation.hpp"
-
-struct CUstream_st {};
-
-struct CUevent_st {
-  std::chrono::steady_clock::time_point recorded;
-};
+#include "tests/cuda_emulation/machine.hpp"
+#include "tests/cuda_emulation/streams.hpp"
 
 namespace kvbench::emulation {
 namespace {
 
 // Few, so that small tests already split their work over blocks.
 constexpr int kMultiprocessors = 3;
-constexpr std::size_t kSharedBytes = 48 * 1024;
 constexpr std::size_t kSharedBytesOptin = 163 * 1024;  // of the smallest GPU that is supported
-constexpr unsigned kMaxThreads = 1024;
-constexpr unsigned kMaxGridYZ = 65535;
 
 thread_local cudaError_t last_error = cudaSuccess;
+
+bool on_device(const void* address, std::size_t bytes) {
+  return machine().memory.contains(address, bytes, DeviceMemory::Kind::device);
+}
+
+// On the current device.
+bool here(const void* address, std::size_t bytes) {
+  return on_device(address, bytes) &&
+         machine().memory.device_of(reinterpret_cast<std::uintptr_t>(address)) ==
+             machine().current_device;
+}
+
+bool pinned(const void* address, std::size_t bytes) {
+  return machine().memory.contains(address, bytes, DeviceMemory::Kind::pinned);
+}
+
+Work copy_work(void* destination, const void* source, std::size_t bytes) {
+  return {[=] {
+    if (bytes > 0) std::memcpy(destination, source, bytes);
+    return std::string();
+  }};
+}
+
+// Why a kernel on this device must not get this argument, or an empty string.
+std::string misplaced(std::uintptr_t word, std::size_t index, int device) {
+  if (machine().memory.is_host_pointer(word)) {
+    return fmt::format("a kernel's argument, word {}, points to host memory", index);
+  }
+  const int owner = machine().memory.device_of(word);
+  if (owner == -1 || owner == device) return {};
+  return fmt::format("a kernel's argument, word {}, points to memory of device {}, not of {}",
+                     index, owner, device);
+}
+
+}  // namespace
 
 cudaError_t remember(cudaError_t error) {
   if (error != cudaSuccess) last_error = error;
   return error;
 }
 
-Device& device() {
-  return Device::instance();
+Queue& queue_of(cudaStream_t stream) {
+  return stream == nullptr ? machine().default_queue() : *stream->queue;
 }
 
-bool on_device(const void* address, std::size_t bytes) {
-  return device().memory.contains(address, bytes, DeviceMemory::Kind::device);
-}
-
-bool pinned(const void* address, std::size_t bytes) {
-  return device().memory.contains(address, bytes, DeviceMemory::Kind::pinned);
-}
-
-Device::Work copy_work(void* destination, const void* source, std::size_t bytes) {
-  return [=] {
-    if (bytes > 0) std::memcpy(destination, source, bytes);
-    return std::string();
-  };
-}
-
-}  // namespace
-
-Device& Device::instance() {
-  static Device device;
-  return device;
-}
-
-void Device::reset() {
-  queue_.clear();
-  fault_.clear();
-}
-
-cudaError_t Device::enqueue(Work work) {
-  if (status() != cudaSuccess) return status();
-  queue_.push_back(std::move(work));
-  return cudaSuccess;
-}
-
-cudaError_t Device::synchronize() {
-  const DeviceMemory::Access access(memory);
-  while (!queue_.empty() && fault_.empty()) {
-    const Work work = std::move(queue_.front());
-    queue_.pop_front();
-    fault_ = work();
-    ++operations_run_;
-  }
-  return status();
-}
-
-cudaError_t Device::check_launch(const LaunchRecord& launch) const {
-  const dim3& grid = launch.grid;
-  const dim3& block = launch.block;
-  const std::size_t threads = std::size_t{block.x} * block.y * block.z;
-  if (threads == 0 || threads > kMaxThreads || grid.x == 0 || grid.x > 0x7FFFFFFFu || grid.y == 0 ||
-      grid.y > kMaxGridYZ || grid.z == 0 || grid.z > kMaxGridYZ) {
-    return cudaErrorInvalidConfiguration;
-  }
-  const auto allowed = allowed_.find(launch.kernel);
-  if (launch.shared_bytes > (allowed == allowed_.end() ? kSharedBytes : allowed->second)) {
-    return cudaErrorInvalidValue;
-  }
-  return cudaSuccess;
-}
-
-cudaError_t enqueue_launch(LaunchRecord launch, cudaStream_t) {
-  if (device().status() != cudaSuccess) return device().status();
-  const cudaError_t refused = device().check_launch(launch);
+cudaError_t enqueue_launch(LaunchRecord launch, cudaStream_t stream) {
+  if (machine().status() != cudaSuccess) return machine().status();
+  const cudaError_t refused = machine().check_launch(launch);
   if (refused != cudaSuccess) return remember(refused);
-  return device().enqueue([launch = std::move(launch)] {
-    for (std::size_t i = 0; i < launch.words.size(); ++i) {
-      if (device().memory.is_host_pointer(launch.words[i])) {
-        return fmt::format("a kernel's argument, word {}, points to host memory", i);
-      }
-    }
-    return run_launch(launch);
-  });
+  Queue& queue = queue_of(stream);
+  const void* kernel = launch.kernel;
+  return remember(
+      machine().enqueue(queue, {[launch = std::move(launch), device = queue.device] {
+                                  for (std::size_t i = 0; i < launch.words.size(); ++i) {
+                                    std::string fault = misplaced(launch.words[i], i, device);
+                                    if (!fault.empty()) return fault;
+                                  }
+                                  return run_launch(launch);
+                                },
+                                kernel}));
 }
 
 void set_memory_limit(std::size_t bytes) {
-  device().memory.set_limit(bytes);
+  machine().memory.set_limit(bytes);
 }
 void set_device_count(int count) {
-  device().count = count;
+  machine().device_count = count;
 }
 std::string last_fault() {
-  return device().fault();
+  return machine().fault();
 }
 void reset_device() {
-  device().reset();
+  machine().reset();
 }
 std::size_t allocated_bytes() {
-  return device().memory.allocated_bytes();
+  return machine().memory.allocated_bytes();
+}
+std::size_t allocated_bytes(int device) {
+  return machine().memory.allocated_bytes(device);
+}
+std::size_t allocations() {
+  return machine().memory.allocations();
 }
 std::size_t operations_run() {
-  return device().operations_run();
+  return machine().operations_run();
+}
+GraphCounts graph_counts() {
+  return {machine().graphs_made, machine().graphs_updated, machine().graphs_launched};
 }
 
 }  // namespace kvbench::emulation
@@ -148,8 +128,17 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "no CUDA-capable device is detected";
     case cudaErrorInvalidDevice:
       return "invalid device ordinal";
+    case cudaErrorInvalidResourceHandle:
+      return "invalid resource handle";
+    case cudaErrorStreamCaptureUnsupported:
+      return "operation not permitted when stream is capturing";
+    case cudaErrorStreamCaptureInvalidated:
+      return "operation failed due to a previous error during capture";
+    case cudaErrorGraphExecUpdateFailure:
+      return "the graph update was not performed because it included changes which violated "
+             "constraints specific to instantiated graph update";
     case cudaErrorLaunchFailure:
-      return device().fault().c_str();
+      return machine().fault().c_str();
   }
   return "unknown error";
 }
@@ -168,6 +157,14 @@ const char* cudaGetErrorName(cudaError_t error) {
       return "cudaErrorNoDevice";
     case cudaErrorInvalidDevice:
       return "cudaErrorInvalidDevice";
+    case cudaErrorInvalidResourceHandle:
+      return "cudaErrorInvalidResourceHandle";
+    case cudaErrorStreamCaptureUnsupported:
+      return "cudaErrorStreamCaptureUnsupported";
+    case cudaErrorStreamCaptureInvalidated:
+      return "cudaErrorStreamCaptureInvalidated";
+    case cudaErrorGraphExecUpdateFailure:
+      return "cudaErrorGraphExecUpdateFailure";
     case cudaErrorLaunchFailure:
       return "cudaErrorLaunchFailure";
   }
@@ -177,20 +174,27 @@ const char* cudaGetErrorName(cudaError_t error) {
 cudaError_t cudaGetLastError() {
   const cudaError_t error = last_error;
   last_error = cudaSuccess;
-  return device().status() != cudaSuccess ? device().status() : error;
+  return machine().status() != cudaSuccess ? machine().status() : error;
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = device().count;
-  return device().count > 0 ? cudaSuccess : remember(cudaErrorNoDevice);
+  *count = machine().device_count;
+  return machine().device_count > 0 ? cudaSuccess : remember(cudaErrorNoDevice);
 }
 
 cudaError_t cudaSetDevice(int index) {
-  return index >= 0 && index < device().count ? cudaSuccess : remember(cudaErrorInvalidDevice);
+  if (index < 0 || index >= machine().device_count) return remember(cudaErrorInvalidDevice);
+  machine().current_device = index;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int* index) {
+  *index = machine().current_device;
+  return cudaSuccess;
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int index) {
-  if (index < 0 || index >= device().count) return remember(cudaErrorInvalidDevice);
+  if (index < 0 || index >= machine().device_count) return remember(cudaErrorInvalidDevice);
   switch (attribute) {
     case cudaDevAttrMultiProcessorCount:
       *value = kMultiprocessors;
@@ -206,38 +210,46 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int ind
 }
 
 cudaError_t cudaMemGetInfo(std::size_t* free_bytes, std::size_t* total_bytes) {
-  *total_bytes = device().memory.limit();
-  *free_bytes = *total_bytes - std::min(*total_bytes, allocated_bytes());
-  return device().status();
+  *total_bytes = machine().memory.limit();
+  *free_bytes = *total_bytes - std::min(*total_bytes, allocated_bytes(machine().current_device));
+  return machine().status();
 }
 
-cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
-  if (device().status() != cudaSuccess) return device().status();
-  *memory = device().memory.allocate(bytes, DeviceMemory::Kind::device);
+namespace {
+
+cudaError_t allocate(void** memory, std::size_t bytes, DeviceMemory::Kind kind) {
+  if (machine().status() != cudaSuccess) return machine().status();
+  if (machine().capturing()) return remember(machine().refuse_in_capture());
+  *memory = machine().memory.allocate(bytes, kind, machine().current_device);
   return *memory != nullptr ? cudaSuccess : remember(cudaErrorMemoryAllocation);
 }
 
 // Waits for queued work first, as CUDA does.
-cudaError_t cudaFree(void* memory) {
+cudaError_t release(void* memory, DeviceMemory::Kind kind) {
   if (memory == nullptr) return cudaSuccess;
-  const cudaError_t finished = device().synchronize();
-  const bool known = device().memory.release(memory, DeviceMemory::Kind::device);
+  if (machine().capturing()) return remember(machine().refuse_in_capture());
+  const cudaError_t finished = machine().synchronize();
+  const bool known = machine().memory.release(memory, kind);
   if (finished != cudaSuccess) return finished;
   return known ? cudaSuccess : remember(cudaErrorInvalidValue);
+}
+
+}  // namespace
+
+cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
+  return allocate(memory, bytes, DeviceMemory::Kind::device);
+}
+
+cudaError_t cudaFree(void* memory) {
+  return release(memory, DeviceMemory::Kind::device);
 }
 
 cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
-  if (device().status() != cudaSuccess) return device().status();
-  *memory = device().memory.allocate(bytes, DeviceMemory::Kind::pinned);
-  return *memory != nullptr ? cudaSuccess : remember(cudaErrorMemoryAllocation);
+  return allocate(memory, bytes, DeviceMemory::Kind::pinned);
 }
 
 cudaError_t cudaFreeHost(void* memory) {
-  if (memory == nullptr) return cudaSuccess;
-  const cudaError_t finished = device().synchronize();
-  const bool known = device().memory.release(memory, DeviceMemory::Kind::pinned);
-  if (finished != cudaSuccess) return finished;
-  return known ? cudaSuccess : remember(cudaErrorInvalidValue);
+  return release(memory, DeviceMemory::Kind::pinned);
 }
 
 cudaError_t cudaMemcpy(void* destination, const void* source, std::size_t bytes,
@@ -247,87 +259,57 @@ cudaError_t cudaMemcpy(void* destination, const void* source, std::size_t bytes,
 }
 
 // Pageable sources are read at once and pageable destinations written before the return; only
-// pinned memory takes part in asynchronous copies.
+// pinned memory takes part in asynchronous copies, and in captures.
 cudaError_t cudaMemcpyAsync(void* destination, const void* source, std::size_t bytes,
-                            cudaMemcpyKind kind, cudaStream_t) {
+                            cudaMemcpyKind kind, cudaStream_t stream) {
+  Queue& queue = queue_of(stream);
   const bool to_device = kind != cudaMemcpyDeviceToHost;
   const bool from_device = kind != cudaMemcpyHostToDevice;
-  if (on_device(destination, bytes) != to_device || on_device(source, bytes) != from_device) {
+  const auto fits = [&](const void* address, bool device) {
+    return device ? here(address, bytes) : !on_device(address, bytes);
+  };
+  if (!fits(destination, to_device) || !fits(source, from_device)) {
     return remember(cudaErrorInvalidValue);
   }
-  if (kind == cudaMemcpyHostToDevice && !pinned(source, bytes)) {
+  const void* host = to_device ? source : destination;
+  const bool pageable = kind != cudaMemcpyDeviceToDevice && !pinned(host, bytes);
+  if (pageable && queue.capture != nullptr) return remember(machine().refuse_in_capture());
+  if (pageable && to_device) {
     const auto* begin = static_cast<const std::byte*>(source);
     auto staged = std::make_shared<std::vector<std::byte>>(begin, begin + bytes);
-    return device().enqueue([=] {
-      if (bytes > 0) std::memcpy(destination, staged->data(), bytes);
-      return std::string();
-    });
+    return remember(machine().enqueue(queue, {[=] {
+                                        if (bytes > 0) {
+                                          std::memcpy(destination, staged->data(), bytes);
+                                        }
+                                        return std::string();
+                                      }}));
   }
-  const cudaError_t queued = device().enqueue(copy_work(destination, source, bytes));
-  if (queued != cudaSuccess || kind != cudaMemcpyDeviceToHost || pinned(destination, bytes)) {
-    return queued;
-  }
-  return device().synchronize();
+  const cudaError_t queued = machine().enqueue(queue, copy_work(destination, source, bytes));
+  return queued != cudaSuccess || !pageable ? remember(queued) : machine().synchronize(queue);
 }
 
-cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t) {
-  if (!on_device(memory, bytes)) return remember(cudaErrorInvalidValue);
-  return device().enqueue([=] {
-    std::memset(memory, value, bytes);
-    return std::string();
-  });
+cudaError_t cudaMemcpyPeerAsync(void* destination, int to, const void* source, int from,
+                                std::size_t bytes, cudaStream_t stream) {
+  const auto lies = [&](const void* address, int device) {
+    return on_device(address, bytes) &&
+           machine().memory.device_of(reinterpret_cast<std::uintptr_t>(address)) == device;
+  };
+  if (!lies(destination, to) || !lies(source, from)) return remember(cudaErrorInvalidValue);
+  return remember(machine().enqueue(queue_of(stream), copy_work(destination, source, bytes)));
 }
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  if (device().status() != cudaSuccess) return device().status();
-  *stream = new CUstream_st;
-  return cudaSuccess;
-}
-
-cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  delete stream;
-  return device().status();
-}
-
-cudaError_t cudaStreamSynchronize(cudaStream_t) {
-  return device().synchronize();
-}
-
-cudaError_t cudaDeviceSynchronize() {
-  return device().synchronize();
-}
-
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  *event = new CUevent_st;
-  return device().status();
-}
-
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
-  return device().enqueue([event] {
-    event->recorded = std::chrono::steady_clock::now();
-    return std::string();
-  });
-}
-
-cudaError_t cudaEventSynchronize(cudaEvent_t) {
-  return device().synchronize();
-}
-
-cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
-  *milliseconds = std::chrono::duration<float, std::milli>(end->recorded - begin->recorded).count();
-  return device().status();
-}
-
-cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  const cudaError_t finished = device().synchronize();
-  delete event;
-  return finished;
+cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream) {
+  if (!here(memory, bytes)) return remember(cudaErrorInvalidValue);
+  return remember(machine().enqueue(queue_of(stream), {[=] {
+                                      std::memset(memory, value, bytes);
+                                      return std::string();
+                                    }}));
 }
 
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int value) {
   if (value < 0 || static_cast<std::size_t>(value) > kSharedBytesOptin) {
     return remember(cudaErrorInvalidValue);
   }
-  device().allow_shared_bytes(kernel, static_cast<std::size_t>(value));
+  machine().allow_shared_bytes(kernel, static_cast<std::size_t>(value));
   return cudaSuccess;
 }

@@ -114,5 +114,20 @@ TEST_CASE("exit codes: 2 for the request, 3 for the data, one line each") {
                  "/no/such/model"));
 }
 
+TEST_CASE("devices: exit code 4 where there is none, 2 for a list that makes no sense") {
+  const auto fault = [&](const std::vector<std::string>& more, int code) {
+    std::vector<std::string> arguments = {"trace", "--model", test::tiny_model("llama").string(),
+                                          "--ids", "1,5"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return fault_of(run_program(arguments), code);
+  };
+  CHECK(contains(fault({"--backend", "cpu", "--device", "3"}, 4),
+                 "device 3 was asked for, but backend cpu has no devices"));
+  CHECK(contains(fault({"--backend", "cpu", "--devices", "0,1"}, 4), "device 0 was asked for"));
+  CHECK(contains(fault({"--devices", "1,0,1"}, 2), "device 1 is named twice"));
+  CHECK(contains(fault({"--device", "1", "--devices", "0,1"}, 2), "give one of them"));
+  CHECK(contains(fault({"--device", "-1"}, 2), "-1"));
+}
+
 }  // namespace
 }  // namespace kvbench

@@ -11,8 +11,6 @@
 namespace kvbench {
 namespace {
 
-// Up to this many tokens, each reads the keys for itself, split over blocks; more share tiles.
-constexpr std::int64_t kMaxDecodeTokens = 16;
 // Blocks per multiprocessor that hide each other's waiting for memory.
 constexpr std::int64_t kBlocksPerMultiprocessor = 4;
 // Fewer keys per split than this are not worth a block.
@@ -124,7 +122,8 @@ void CudaAttention::run(const AttentionArgs& args) {
   const int n_splits = static_cast<int>(std::max<std::int64_t>(1, std::min(wanted, most)));
   float* partials = nullptr;
   if (n_splits > 1) {
-    partials = partials_.get<float>(decode_partial_floats(params, n_splits));
+    // Room for the most there can be: growing entries then allocate nothing.
+    partials = partials_.get<float>(decode_partial_floats(params, static_cast<int>(wanted)));
   }
   attention_decode(params, n_splits, partials, stream_);
 }

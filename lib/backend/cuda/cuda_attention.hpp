@@ -9,6 +9,9 @@
 
 namespace kvbench {
 
+// Up to this many tokens, each reads the keys for itself, split over blocks; more share tiles.
+constexpr std::int64_t kMaxDecodeTokens = 16;
+
 class CudaAttention {
  public:
   CudaAttention(Staging& staging, cudaStream_t stream, int n_multiprocessors)

@@ -45,72 +45,17 @@ class DeviceTable final : public EmbeddingTable {
   TableDtype dtype_ = TableDtype::f32;
 };
 
-int current_multiprocessors() {
-  int n_devices = 0;
-  check_cuda(cudaGetDeviceCount(&n_devices), "cudaGetDeviceCount");
-  check_cuda(cudaSetDevice(0), "cudaSetDevice");
-  int n = 0;
-  check_cuda(cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, 0),
-             "cudaDeviceGetAttribute");
-  return n;
-}
-
 }  // namespace
-
-std::string_view cuda_obstacle() {
-  int n_devices = 0;
-  const cudaError_t status = cudaGetDeviceCount(&n_devices);
-  if (status == cudaSuccess && n_devices > 0) return {};
-  cudaGetLastError();
-  return status == cudaSuccess ? "no CUDA device" : cudaGetErrorString(status);
-}
-
-CudaBackend::CudaBackend(int threads)
-    : threads_(threads),
-      n_multiprocessors_(current_multiprocessors()),
-      blas_(stream_.get()),
-      staging_(stream_.get()),
-      row_mover_(staging_, stream_.get()),
-      attention_(staging_, stream_.get(), n_multiprocessors_) {}
-
-CudaBackend::~CudaBackend() {
-  cudaStreamSynchronize(stream_.get());
-}
-
-Buffer CudaBackend::allocate(std::size_t bytes, MemoryMeter* meter) {
-  Buffer buffer = device_buffer(bytes, meter);
-  if (bytes > 0) {
-    check_cuda(cudaMemsetAsync(buffer.as<void>(), 0, bytes, stream_.get()), "cudaMemsetAsync");
-  }
-  return buffer;
-}
-
-// The source may be gone after the return: a copy from pageable memory has read it by then.
-void CudaBackend::copy_in(void* destination, const void* host_source, std::size_t bytes) {
-  check_cuda(
-      cudaMemcpyAsync(destination, host_source, bytes, cudaMemcpyHostToDevice, stream_.get()),
-      "cudaMemcpyAsync to the device");
-}
-
-void CudaBackend::copy_out(void* host_destination, const void* source, std::size_t bytes) {
-  check_cuda(
-      cudaMemcpyAsync(host_destination, source, bytes, cudaMemcpyDeviceToHost, stream_.get()),
-      "cudaMemcpyAsync to the host");
-  synchronize();
-}
-
-void CudaBackend::copy_rows(void* destination, const void* source, std::size_t bytes) {
-  check_cuda(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDeviceToDevice, stream_.get()),
-             "cudaMemcpyAsync on the device");
-}
 
 std::unique_ptr<LinearWeight> CudaBackend::make_linear(std::span<const TensorView> parts,
                                                        std::span<const TensorView> biases,
                                                        DType compute) {
+  queue_directly();
   return std::make_unique<DeviceMatrix>(parts, biases, compute, stream_.get());
 }
 
 std::unique_ptr<EmbeddingTable> CudaBackend::make_table(const TensorView& rows) {
+  queue_directly();
   auto table = std::make_unique<DeviceTable>(rows);
   copy_in(table->data(), rows.data, rows.byte_count());
   synchronize();
@@ -119,6 +64,7 @@ std::unique_ptr<EmbeddingTable> CudaBackend::make_table(const TensorView& rows) 
 
 void CudaBackend::embed(const EmbeddingTable& table, std::span<const std::int32_t> ids,
                         float* out) {
+  queue_work();
   Staging::Block block = staging_.open(ids.size_bytes() + Staging::kArrayPadding);
   auto* staged = block.add<std::int32_t>(static_cast<std::int64_t>(ids.size()));
   std::copy(ids.begin(), ids.end(), staged);
@@ -129,6 +75,7 @@ void CudaBackend::embed(const EmbeddingTable& table, std::span<const std::int32_
 }
 
 void CudaBackend::norm(const NormArgs& args) {
+  queue_work();
   const auto queue = [&]<class Out>(Out* out) {
     norm_rows<Out>({.x = args.x,
                     .out = out,
@@ -151,10 +98,12 @@ void CudaBackend::norm(const NormArgs& args) {
 }
 
 void CudaBackend::linear(const LinearWeight& weight, const LinearArgs& args) {
+  queue_work();
   static_cast<const DeviceMatrix&>(weight).multiply(blas_, args, stream_.get());
 }
 
 void CudaBackend::gated_activation(const GatedActivationArgs& args) {
+  queue_work();
   const auto queue = [&]<class Out>(Out* out) {
     kvbench::gated_activation<Out>({.gate_up = args.gate_up,
                                     .out = out,
@@ -172,6 +121,7 @@ void CudaBackend::gated_activation(const GatedActivationArgs& args) {
 }
 
 void CudaBackend::gather_rows(const GatherRowsArgs& args) {
+  queue_work();
   const auto n = static_cast<std::size_t>(args.n_rows);
   Staging::Block block = staging_.open(n * sizeof(std::int32_t) + Staging::kArrayPadding);
   auto* rows = block.add<std::int32_t>(args.n_rows);
@@ -186,6 +136,7 @@ void CudaBackend::gather_rows(const GatherRowsArgs& args) {
 }
 
 void CudaBackend::add_rows(const AddRowsArgs& args) {
+  queue_work();
   const auto n = static_cast<std::size_t>(args.n_rows);
   Staging::Block block =
       staging_.open(n * (sizeof(std::int32_t) + sizeof(float)) + 2 * Staging::kArrayPadding);
@@ -207,12 +158,14 @@ void CudaBackend::add_rows(const AddRowsArgs& args) {
 }
 
 void CudaBackend::scale(float* x, std::int64_t n, float factor) {
+  queue_work();
   scale_elements(
       {.x = x, .n = n, .factor = factor, .limit = std::numeric_limits<float>::infinity()},
       stream_.get());
 }
 
 void CudaBackend::kv_append(const KvAppendArgs& args) {
+  queue_work();
   const auto n_kv_heads = static_cast<std::int64_t>(args.k_rows.size());
   Staging::Block block = staging_.open(args.k_rows.size_bytes() + args.v_rows.size_bytes() +
                                        2 * Staging::kArrayPadding);
@@ -235,18 +188,22 @@ void CudaBackend::kv_append(const KvAppendArgs& args) {
 }
 
 void CudaBackend::move_rows(std::span<const RowMove> moves, std::size_t row_bytes) {
+  queue_work();
   row_mover_.move(moves, row_bytes);
 }
 
 void CudaBackend::quantise(std::span<const QuantiseCall> calls) {
+  queue_work();
   queue_quantise(calls, staging_, stream_.get());
 }
 
 void CudaBackend::attention(const AttentionArgs& args) {
+  queue_work();
   attention_.run(args);
 }
 
 void CudaBackend::attention_weights(const AttentionWeightsArgs& args) {
+  queue_work();
   attention_.weights(args);
 }
 
@@ -259,6 +216,7 @@ void CudaBackend::nll(const NllArgs& args) {
 
 // Rows [begin, begin + n): the vocabulary passes by in blocks, folded into a log-sum-exp per row.
 void CudaBackend::nll_rows(const NllArgs& args, std::int64_t begin, std::int64_t n) {
+  queue_work();
   const auto rows = static_cast<std::size_t>(n);
   Staging::Block block = staging_.open(rows * sizeof(std::int32_t) + Staging::kArrayPadding);
   auto* targets = block.add<std::int32_t>(n);

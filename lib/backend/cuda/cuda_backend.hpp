@@ -1,5 +1,6 @@
-// The CUDA backend: own kernels (kernels/), cuBLAS for matrix products, one stream. All work is
-// queued; only copy_out, nll and synchronize wait for it.
+// The CUDA backend: own kernels (kernels/), cuBLAS for matrix products, one device and stream. All
+// work is queued; only copy_out, nll and synchronize wait for it. Steps of few tokens are queued as
+// graphs.
 #pragma once
 
 #include <cstdint>
@@ -11,27 +12,40 @@
 #include "backend/cuda/device_memory.hpp"
 #include "backend/cuda/row_moves.hpp"
 #include "backend/cuda/staging.hpp"
+#include "backend/cuda/step_capture.hpp"
 
 namespace kvbench {
 
 // Why no CUDA device can be used here, or empty.
 std::string_view cuda_obstacle();
 
+int cuda_device_count();
+
+struct CudaOptions {
+  int device = 0;
+  bool graphs = true;  // decoding steps as CUDA graphs
+};
+
 class CudaBackend final : public Backend {
  public:
-  // `threads` is what the host may use beside the device. DeviceError where there is no device.
-  explicit CudaBackend(int threads);
+  // `threads` is what the host may use beside the device. DeviceError where there is no such
+  // device.
+  explicit CudaBackend(int threads, const CudaOptions& options = {});
   ~CudaBackend() override;
 
   std::string_view name() const override { return "cuda"; }
   int threads() const override { return threads_; }
   bool supports(Feature) const override { return true; }
 
+  void begin_step(std::int64_t n_tokens) override;
+  void end_step() override;
+
   Buffer allocate(std::size_t bytes, MemoryMeter* meter) override;
   void copy_in(void* destination, const void* host_source, std::size_t bytes) override;
   void copy_out(void* host_destination, const void* source, std::size_t bytes) override;
   void copy_rows(void* destination, const void* source, std::size_t bytes) override;
-  void synchronize() override { stream_.synchronize(); }
+  void copy_from(Backend& other, void* destination, const void* source, std::size_t bytes) override;
+  void synchronize() override;
 
   std::unique_ptr<LinearWeight> make_linear(std::span<const TensorView> parts,
                                             std::span<const TensorView> biases,
@@ -53,12 +67,23 @@ class CudaBackend final : public Backend {
   void nll(const NllArgs& args) override;
 
  private:
+  // Makes the device the one that CUDA calls mean.
+  void use_device() const;
+  // Before work is queued that a graph can hold; before anything else.
+  void queue_work();
+  void queue_directly();
   void nll_rows(const NllArgs& args, std::int64_t begin, std::int64_t n);
 
   int threads_;
+  bool graphs_;
+  int device_;
   int n_multiprocessors_;
   CudaStream stream_;
+  StepCapture capture_;
+  CudaEvent queued_;   // for another device to wait for
+  CudaEvent arrived_;  // the same: a copy from it has been made
   BlasHandle blas_;
+  Buffer blas_workspace_;
   Staging staging_;
   RowMover row_mover_;
   CudaAttention attention_;

@@ -41,6 +41,7 @@ class CudaEvent {
   CudaEvent(const CudaEvent&) = delete;
   CudaEvent& operator=(const CudaEvent&) = delete;
 
+  cudaEvent_t get() const { return event_; }
   void record(cudaStream_t stream) {
     check_cuda(cudaEventRecord(event_, stream), "cudaEventRecord");
   }

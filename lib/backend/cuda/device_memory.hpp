@@ -7,7 +7,8 @@
 
 namespace kvbench {
 
-// Uninitialised device memory. DeviceError that says how much was asked for and how much is free.
+// Uninitialised memory of the current device. DeviceError that says how much was asked for and how
+// much is free.
 Buffer device_buffer(std::size_t bytes, MemoryMeter* meter = nullptr);
 
 // Scratch memory of one operation: the same block again and again, larger when it must be.

@@ -18,6 +18,8 @@ bool overlap(std::int64_t a, std::int64_t n_a, std::int64_t b, std::int64_t n_b)
 
 void RowMover::move(std::span<const RowMove> moves, std::size_t row_bytes) {
   row_bytes_ = row_bytes;
+  batch_.clear();  // a call that ran out of memory has left its own
+  batch_rows_ = 0;
   const auto most =
       std::max<std::int64_t>(1, static_cast<std::int64_t>(kWorkspaceBytes / row_bytes));
   for (const RowMove& run : moves) {

@@ -2,6 +2,7 @@
 #include "backend/cuda/staging.hpp"
 
 #include "backend/cuda/device_memory.hpp"
+#include "backend/cuda/step_capture.hpp"
 
 namespace kvbench {
 namespace {
@@ -19,6 +20,8 @@ Staging::Staging(cudaStream_t stream) : stream_(stream) {
 }
 
 void Staging::allocate(std::size_t half_bytes) {
+  flush_captures();  // recorded copies read the old halves
+  check_cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
   for (Half& half : halves_) {
     half.host.reset();
     half.host = std::make_unique<PinnedMemory>(half_bytes);
@@ -30,19 +33,25 @@ void Staging::allocate(std::size_t half_bytes) {
   used_ = 0;
 }
 
+void Staging::change_halves() {
+  flush_captures();  // a half is left when all that reads it is queued
+  halves_[current_].passed.record(stream_);
+  halves_[current_].left = true;
+  current_ = 1 - current_;
+  if (halves_[current_].left) halves_[current_].passed.synchronize();
+  used_ = 0;
+}
+
+void Staging::begin_step() {
+  if (used_ + step_bytes_ > half_bytes_) change_halves();
+  step_bytes_ = 0;
+}
+
 Staging::Block Staging::open(std::size_t bytes) {
   bytes = padded(bytes);
-  if (bytes > half_bytes_) {
-    check_cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
-    allocate(2 * bytes);
-  }
-  if (used_ + bytes > half_bytes_) {
-    halves_[current_].passed.record(stream_);
-    halves_[current_].left = true;
-    current_ = 1 - current_;
-    if (halves_[current_].left) halves_[current_].passed.synchronize();
-    used_ = 0;
-  }
+  if (bytes > half_bytes_) allocate(2 * bytes);
+  if (used_ + bytes > half_bytes_) change_halves();
+  step_bytes_ += bytes;
   Half& half = halves_[current_];
   Block block(*this, half.host->data() + used_, half.device.as<std::byte>() + used_, bytes);
   used_ += bytes;
@@ -57,8 +66,11 @@ void* Staging::Block::take(std::size_t bytes) {
 }
 
 void Staging::Block::send() {
-  if (used_ == 0) return;
-  check_cuda(cudaMemcpyAsync(device_, host_, used_, cudaMemcpyHostToDevice, staging_.stream_),
+  if (used_ > 0) send_to(device_, used_);
+}
+
+void Staging::Block::send_to(void* destination, std::size_t bytes) {
+  check_cuda(cudaMemcpyAsync(destination, host_, bytes, cudaMemcpyHostToDevice, staging_.stream_),
              "cudaMemcpyAsync");
 }
 

@@ -33,6 +33,8 @@ class Staging {
       return reinterpret_cast<T*>(device_ + offset);
     }
     void send();
+    // The first array's bytes to memory of the caller's, in place of the block's own.
+    void send_to(void* destination, std::size_t bytes);
 
    private:
     friend class Staging;
@@ -50,6 +52,9 @@ class Staging {
   // Room for arrays of `bytes` in all; kArrayPadding more for each array.
   static constexpr std::size_t kArrayPadding = 16;
   Block open(std::size_t bytes);
+  // What is staged from here on is as much as since the last call, or so: it should find room in
+  // one half, since the change to the other waits.
+  void begin_step();
 
  private:
   struct Half {
@@ -59,12 +64,14 @@ class Staging {
     bool left = false;
   };
   void allocate(std::size_t half_bytes);
+  void change_halves();
 
   cudaStream_t stream_;
   std::array<Half, 2> halves_;
   std::size_t half_bytes_ = 0;
   std::size_t current_ = 0;
-  std::size_t used_ = 0;  // bytes of the current half
+  std::size_t used_ = 0;        // bytes of the current half
+  std::size_t step_bytes_ = 0;  // opened since begin_step()
 };
 
 }  // namespace kvbench
