@@ -47,7 +47,6 @@ std::map<std::uintptr_t, Block>& blocks() {
 }
 
 struct Place {
-  std::uintptr_t base;
   Block& block;
   std::size_t offset;
 };
@@ -61,7 +60,7 @@ Place find(const void* address, std::size_t bytes) {
   const std::size_t offset = word - after->first;
   KVB_CHECK(offset <= block.bytes && bytes <= block.bytes - offset,
             "{} bytes at {} of a block of {}", bytes, offset, block.bytes);
-  return {after->first, block, offset};
+  return {block, offset};
 }
 
 void release(void* address) {
@@ -114,7 +113,7 @@ void* SpreadMemory::fetch(std::size_t device, const void* address, std::size_t b
     const DeviceSet holders = range->second;
     if ((holders & here) == 0) {
       const std::size_t source =
-          device_of(reinterpret_cast<const void*>(place.base + begin), device);
+          device_of(static_cast<const std::byte*>(address) + (begin - place.offset), device);
       devices_[device]->copy_from(*devices_[source], base + begin,
                                   block.copies[source].as<std::byte>() + begin, until - begin);
       block.set(begin, until, holders | here);
