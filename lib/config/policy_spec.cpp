@@ -73,7 +73,7 @@ std::string option_text(const nlohmann::json& value, const std::string& what) {
   if (!value.is_string()) {
     config_error("{}: expected a string, number or boolean, found {}", what, value.dump());
   }
-  const auto text = value.get<std::string>();
+  auto text = value.get<std::string>();
   const nlohmann::json read = nlohmann::json::parse(text, nullptr, false);
   if (read.is_number() || read.is_boolean()) {
     config_error("{}: expected a number or boolean without quotes, found {}", what, value.dump());
