@@ -95,6 +95,7 @@ class Panel final : public EvictionPolicy {
     traits_.timing = EvictTiming::prefill;
     traits_.needs.window = 64;
     traits_.needs.mass = true;
+    traits_.needs.output_norms = true;
     for (const json& expected : prompt["cases"]) {
       policies_.push_back(make_policy(expected["policy"].get<std::string>()));
     }
