@@ -71,7 +71,8 @@ TEST_CASE("bench: streams, each with a cache of its own") {
         doctest::Approx(3000.0 / milliseconds));
   CHECK(records[0].streams == 3);
   const ModelConfig& config = context.load(request).model->config();
-  for (const auto& op : nlohmann::json::parse(records[0].details_json)["decode_profile"]) {
+  const auto details = nlohmann::json::parse(records[0].details_json);
+  for (const auto& op : details.at("decode_profile")) {
     if (op["op"] == "linear") CHECK(op["calls"] == 5 * (config.n_layers * 4 + 1));
     if (op["op"] == "attention") CHECK(op["calls"] == 3 * 5 * config.n_layers);
   }

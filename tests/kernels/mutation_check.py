@@ -31,7 +31,7 @@ class Fault:
 
 FAULTS = [
     Fault("missing barrier between loading keys and reading them", "kernels/attention_decode.cu",
-          "slot_of, key_tile);\n    __syncthreads();", "slot_of, key_tile);",
+          "slot_of, key_tile);\n    }\n    __syncthreads();", "slot_of, key_tile);\n    }",
           "kernels/attention_decode.cu", "attention: every head size*"),
     Fault("missing barrier after the weights are used up", "kernels/attention_prefill.cu",
           "    __syncthreads();  // the values and weights are used up", "    ;",
