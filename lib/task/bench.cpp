@@ -282,9 +282,7 @@ void BenchRun::finish(Contender& contender, const std::optional<double>& full_de
       real_metric("peak_gflop_per_s", peaks_.flops_per_s / 1e9, "GFLOP/s"),
       count_metric("evictions", deepest.evicted, "entries"),
   };
-  if (deepest.evicted == 0 && contender.configured.name != "full") {
-    record.warnings.emplace_back(kNothingEvicted);
-  }
+  note_idle(deepest.evicted, contender.configured, /*strict=*/false, record);
   record.timings = {{"load", loaded_.load_seconds}};
   Json depths = Json::array();
   for (std::size_t i = 0; i < contender.depths.size(); ++i) {

@@ -251,11 +251,8 @@ void HitRateRun::note_end(const HitText& text, std::int64_t context) {
 void HitRateRun::finish(HitEntry& entry) {
   HitMeasured& measured = *entry.measured;
   measured.nll = entry.lane->losses();
-  const bool idle = measured.entries == measured.entries_kept && entry.configured->name != "full";
-  if (idle && request_.strict) {
-    config_error("policy {} evicted nothing (--strict)", entry.configured->text);
-  }
-  if (idle) entry.record.warnings.emplace_back(kNothingEvicted);
+  note_idle(measured.entries - measured.entries_kept, *entry.configured, request_.strict,
+            entry.record);
   add_hitrate_metrics(segments_, measured, shared_, entry.record);
 }
 

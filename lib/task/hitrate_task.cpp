@@ -1,8 +1,9 @@
 // `hitrate` as a task: its settings, and from them to a HitRateRequest.
+#include <algorithm>
 #include <array>
-#include <fstream>
+#include <iterator>
 
-#include "core/error.hpp"
+#include "io/line_list.hpp"
 #include "task/hitrate.hpp"
 #include "task/policy_list.hpp"
 #include "task/run_options.hpp"
@@ -82,12 +83,8 @@ HitRateRequest HitRateTask::resolve() const {
   request.strict = policies_.strict;
   request.greedy = source_ == "greedy";
   request.nll = !no_nll_;
-  if (questions_file_.empty()) return request;
-  std::ifstream file(questions_file_);
-  if (!file) config_error("{}: cannot be read", questions_file_);
-  for (std::string line; std::getline(file, line);) {
-    if (line.ends_with('\r')) line.pop_back();
-    if (!line.empty()) request.questions.push_back(line);
+  if (!questions_file_.empty()) {
+    std::ranges::copy(read_line_list(questions_file_), std::back_inserter(request.questions));
   }
   return request;
 }

@@ -125,10 +125,7 @@ void NeedleRun::note_warnings(const NeedleMeasured& measured, const ConfiguredPo
     evicted += answer.probe.evicted;
     repeats = std::max(repeats, answer.item->prompt.haystack_repeats);
   }
-  if (evicted == 0 && configured.name != "full") {
-    if (request_.strict) config_error("policy {} evicted nothing (--strict)", configured.text);
-    record.warnings.emplace_back(kNothingEvicted);
-  }
+  note_idle(evicted, configured, request_.strict, record);
   if (repeats > 1) {
     record.warnings.push_back(fmt::format(
         "the haystack is shorter than the prompts: its text was begun up to {} times", repeats));

@@ -1,25 +1,13 @@
 // Definitions of policy_list.hpp.
 #include "task/policy_list.hpp"
 
-#include <fstream>
+#include <algorithm>
+#include <iterator>
 
 #include "core/error.hpp"
+#include "io/line_list.hpp"
 
 namespace kvbench {
-namespace {
-
-// One policy per line; blank lines and lines that begin with # are skipped.
-void read_policy_file(const std::string& path, std::vector<std::string>& policies) {
-  std::ifstream file(path);
-  if (!file) config_error("{}: cannot be read", path);
-  for (std::string line; std::getline(file, line);) {
-    if (line.ends_with('\r')) line.pop_back();
-    if (!line.empty() && !line.starts_with('#')) policies.push_back(line);
-  }
-}
-
-}  // namespace
-
 void PolicyList::declare(SettingSet& settings) {
   settings.texts("policy", policies, "POLICY",
                  "Policy, as in full, window1024, sink4+1020; repeat it for one row each");
@@ -29,7 +17,7 @@ void PolicyList::declare(SettingSet& settings) {
 
 std::vector<std::string> PolicyList::resolve() const {
   std::vector<std::string> all = policies;
-  if (!file.empty()) read_policy_file(file, all);
+  if (!file.empty()) std::ranges::copy(read_line_list(file), std::back_inserter(all));
   if (all.empty()) config_error("no policy: give --policy at least once");
   return all;
 }

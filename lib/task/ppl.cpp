@@ -129,12 +129,7 @@ void PplRun::measure(const ConfiguredPolicy& configured, RunRecord& record) {
   progress.finish();
   const PerplexityResult result = meter.result();
   if (configured.name == "full") full_ppl_ = result.ppl;
-  const bool idle = measured.evicted == 0 && configured.name != "full";
-  if (idle && request_.strict) {
-    config_error("policy {} evicted nothing in {} tokens (--strict)", configured.text,
-                 measured.tokens_fed);
-  }
-  if (idle) record.warnings.emplace_back(kNothingEvicted);
+  note_idle(measured.evicted, configured, request_.strict, record);
   if (request_.kivi && measured.quantised_rows == 0) {
     record.warnings.emplace_back(kNothingQuantised);
   }

@@ -111,16 +111,11 @@ void QaRun::run_policy(const ConfiguredPolicy& configured, RunRecord& record) {
     measured.load_seconds = loaded_.load_seconds;
     measured.tokenize_seconds = tokenize_seconds_;
     answer_all(configured, measured);
-    const bool full = configured.name == "full";
-    if (measured.evicted == 0 && !full && request_.strict) {
-      config_error("policy {} evicted nothing in {} prompts (--strict)", configured.text,
-                   measured.answers.size());
-    }
-    if (measured.evicted == 0 && !full) record.warnings.emplace_back(kNothingEvicted);
+    note_idle(measured.evicted, configured, request_.strict, record);
     if (request_.kivi && measured.quantised_rows == 0) {
       record.warnings.emplace_back(kNothingQuantised);
     }
-    if (full) full_ = {qa_score(measured.answers), measured.answers};
+    if (configured.name == "full") full_ = {qa_score(measured.answers), measured.answers};
     add_qa_metrics(measured, full_, record);
   });
 }

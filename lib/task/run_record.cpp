@@ -119,6 +119,13 @@ bool run_guarded(RunRecord& record, const std::string& metric, const std::functi
   return false;
 }
 
+void note_idle(std::int64_t evicted, const ConfiguredPolicy& configured, bool strict,
+               RunRecord& record) {
+  if (evicted > 0 || configured.name == "full") return;
+  if (strict) config_error("policy {} evicted nothing (--strict)", configured.text);
+  record.warnings.emplace_back("the policy evicted nothing: its numbers are those of full");
+}
+
 void check_fits(std::int64_t bytes, const std::string& what) {
   const std::int64_t limit = usable_memory_bytes();
   if (limit > 0 && bytes > limit) {

@@ -20,8 +20,6 @@ namespace kvbench {
 
 inline constexpr const char* kNothingQuantised =
     "--kv kivi quantised nothing: the numbers are those of its full-precision rows";
-inline constexpr const char* kNothingEvicted =
-    "the policy evicted nothing: its numbers are those of full";
 
 // The settings that can change the numbers of any task: task, model, policy, dtypes, seed, ... A
 // task adds its own before it calls start_record().
@@ -45,6 +43,11 @@ void mark_failed(RunRecord& record, const Error& error, const std::string& metri
 
 // Does the work; a failure, running out of memory too, makes an error record. Whether it succeeded.
 bool run_guarded(RunRecord& record, const std::string& metric, const std::function<void()>& work);
+
+// A policy other than `full` that evicted nothing is a warning in the record, and a ConfigError if
+// `strict`.
+void note_idle(std::int64_t evicted, const ConfiguredPolicy& configured, bool strict,
+               RunRecord& record);
 
 // DeviceError where `bytes` are more than this process may use. `what` begins the message, as in
 // "the cache of 5 tokens needs".
