@@ -75,28 +75,37 @@ KvCache::AppendTarget KvCache::append(std::int64_t layer,
   return {key_targets_, value_targets_};
 }
 
-void KvCache::append_from(KvCache& source, std::int64_t layer, std::int64_t first,
-                          std::int64_t count, Backend& backend) {
+void KvCache::append_from(KvCache& source, std::int64_t layer, std::int64_t first, std::int64_t end,
+                          Backend& backend) {
   KVB_CHECK(!shape_.kivi && !source.shape_.kivi && shape_.dtype == source.shape_.dtype,
             "copying rows between caches of different storage");
-  if (count == 0) return;
   const std::size_t row_bytes =
       static_cast<std::size_t>(shape_.head_dim) * dtype_size(shape_.dtype);
-  const auto skipped = static_cast<std::size_t>(first) * row_bytes;
-  const auto bytes = static_cast<std::size_t>(count) * row_bytes;
-  const auto rows = source.view(layer);
-  const AppendTarget target =
-      append(layer, source.positions(layer, 0).subspan(static_cast<std::size_t>(first),
-                                                       static_cast<std::size_t>(count)));
-  for (std::size_t kv_head = 0; kv_head < rows.size(); ++kv_head) {
-    KVB_CHECK(rows[kv_head].length == rows[0].length && first + count <= rows[0].length,
-              "entries {}+{} of heads of {} and {}", first, count, rows[kv_head].length,
-              rows[0].length);
-    backend.copy_rows(target.keys[kv_head],
-                      static_cast<const std::byte*>(rows[kv_head].keys) + skipped, bytes);
-    backend.copy_rows(target.values[kv_head],
-                      static_cast<const std::byte*>(rows[kv_head].values) + skipped, bytes);
+  const auto views = source.view(layer);
+  for (std::int64_t kv_head = 0; kv_head < shape_.n_kv_heads; ++kv_head) {
+    const KvHeadView& from = views[static_cast<std::size_t>(kv_head)];
+    const std::int64_t n = std::min(end, from.length) - first;
+    if (n <= 0) continue;
+    Head& h = head(layer, kv_head);
+    const std::int64_t before = h.store->live_bytes();
+    const auto rows = h.store->append(n);
+    h.slots.append({from.positions + first, static_cast<std::size_t>(n)});
+    live_bytes_ += h.store->live_bytes() - before;
+    const std::size_t skipped = static_cast<std::size_t>(first) * row_bytes;
+    const std::size_t bytes = static_cast<std::size_t>(n) * row_bytes;
+    backend.copy_rows(rows.keys, static_cast<const std::byte*>(from.keys) + skipped, bytes);
+    backend.copy_rows(rows.values, static_cast<const std::byte*>(from.values) + skipped, bytes);
   }
+  peak_live_bytes_ = std::max(peak_live_bytes_, live_bytes_);
+}
+
+void KvCache::copy_from(KvCache& source, Backend& backend) {
+  clear();
+  for (std::int64_t layer = 0; layer < shape_.n_layers; ++layer) {
+    append_from(source, layer, 0, kUnlimited, backend);
+  }
+  evicted_entries_ = source.evicted_entries_;
+  peak_live_bytes_ = source.peak_live_bytes_;
 }
 
 std::span<const KvHeadView> KvCache::view(std::int64_t layer) {

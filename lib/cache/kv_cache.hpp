@@ -51,10 +51,12 @@ class KvCache {
   };
   AppendTarget append(std::int64_t layer, std::span<const std::int32_t> positions);
 
-  // Appends copies of entries [first, first + count) of another cache's layer, which all of its
-  // heads have in common. Both caches have the same shape, and neither is quantised.
-  void append_from(KvCache& source, std::int64_t layer, std::int64_t first, std::int64_t count,
+  // Appends copies of slots [first, end) of another cache's layer, as far as each head has them.
+  // Both have the same shape, and neither is quantised.
+  void append_from(KvCache& source, std::int64_t layer, std::int64_t first, std::int64_t end,
                    Backend& backend);
+  // Becomes a copy of it, statistics included.
+  void copy_from(KvCache& source, Backend& backend);
 
   // [n_kv_heads] views, valid until the layer changes.
   std::span<const KvHeadView> view(std::int64_t layer);

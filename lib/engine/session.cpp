@@ -275,26 +275,6 @@ std::vector<std::int32_t> Session::kept_positions(std::int64_t layer, std::int64
   return kept;
 }
 
-bool Session::can_rewind() const {
-  const bool grows =
-      capacity_ == kUnlimited || (!traits_.kept && traits_.timing != EvictTiming::decode);
-  return grows && !traits_.recompute_length && !options_.kivi;
-}
-
-void Session::rewind(std::int64_t tokens) {
-  KVB_CHECK(can_rewind() && tokens >= 0 && tokens <= decode_tokens_,
-            "{} tokens to take back, of {} after the prompt", tokens, decode_tokens_);
-  for (std::int64_t layer = 0; layer < config_.n_layers; ++layer) {
-    for (std::int64_t kv_head = 0; kv_head < config_.n_kv_heads; ++kv_head) {
-      cache_.truncate(layer, kv_head, cache_.length(layer, kv_head) - tokens);
-    }
-  }
-  tokens_fed_ -= tokens;
-  decode_tokens_ -= tokens;
-  if (tokens > 0) held_row_ = -1;
-  saved_logits_.clear();
-}
-
 void Session::last_logits(std::span<float> logits) {
   KVB_CHECK(held_row_ >= 0, "no token was fed");
   if (!saved_logits_.empty()) {

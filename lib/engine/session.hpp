@@ -63,6 +63,13 @@ class Session final : private LayerHook {
   void prefill_from(Session& source, std::span<const std::int32_t> ids,
                     std::span<const std::int32_t> future = {});
 
+  // Goes on from where `source` stands, which stays as it is: a session of the same policy, model,
+  // backend and options. Not with quantised storage.
+  void continue_from(Session& source);
+
+  // Gives the memory of the cache back. Call `begin` before anything else.
+  void release();
+
   // Forgets all but the first `tokens` tokens, after the last of which last_logits() gave `logits`.
   // For sessions that keep everything.
   void rewind(std::int64_t tokens, std::span<const float> logits);
@@ -130,6 +137,7 @@ class Session final : private LayerHook {
   LayerState finished_layer(std::int64_t layer);
   void trim_layer(std::int64_t layer, std::int64_t capacity);
   void share_capacity(std::int64_t longest);
+  void take_entries(KvCache& source);
   std::int64_t tokens_per_step() const;
 
   const ModelConfig& config_;

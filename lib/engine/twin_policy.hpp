@@ -13,7 +13,7 @@ class TwinPolicy final : public EvictionPolicy {
   TwinPolicy() { traits_.timing = EvictTiming::prefill; }
 
   // Whether what the policy does to a prompt follows the prompt's last token, so that a forward
-  // with the full cache serves it.
+  // with the full cache serves it; so it is under `full` too.
   static bool can_share(const PolicyTraits& policy);
   // Gathers for this policy too. False, and nothing changes, where it needs a prompt of its own.
   // Call before a session is made.

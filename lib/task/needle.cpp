@@ -1,8 +1,10 @@
-// The needle task: every prompt of the plan under every policy.
+// The needle task: every prompt of the plan under every policy. Policies that can take a prompt
+// from the full cache are asked together, prompt by prompt; the others run one after another.
 #include "task/needle.hpp"
 
 #include <algorithm>
-#include <optional>
+#include <memory>
+#include <span>
 
 #include "cache/kivi_store.hpp"
 #include "core/clock.hpp"
@@ -13,6 +15,7 @@
 #include "task/needle_probe.hpp"
 #include "task/needle_record.hpp"
 #include "task/policy_list.hpp"
+#include "task/prompt_twin.hpp"
 #include "task/run_record.hpp"
 
 namespace kvbench {
@@ -25,6 +28,14 @@ TokenSource read_haystack(const NeedleRequest& request, TaskContext& context) {
   return context.tokens(haystack, request.model);
 }
 
+// One policy of the run, from its configuration to its record.
+struct NeedleLane {
+  const ConfiguredPolicy* configured = nullptr;
+  RunRecord record;
+  std::unique_ptr<NeedleProbe> probe;  // null once it has failed
+  NeedleMeasured measured;
+};
+
 class NeedleRun {
  public:
   NeedleRun(const NeedleRequest& request, TaskContext& context);
@@ -33,9 +44,14 @@ class NeedleRun {
 
  private:
   void check_lengths() const;
-  void run_policy(const ConfiguredPolicy& configured, RunRecord& record);
-  void note_warnings(const NeedleMeasured& measured, const ConfiguredPolicy& configured,
-                     RunRecord& record) const;
+  std::int64_t longest_prompt() const;
+  std::vector<NeedleLane> pending_lanes() const;
+  void run_lanes(const std::vector<NeedleLane*>& lanes, PromptTwin* twin);
+  void ask(NeedleLane& lane, std::span<const NeedleItem> items);
+  void finish(NeedleLane& lane, const PromptTwin* twin);
+  void note_warnings(const NeedleLane& lane, RunRecord& record) const;
+  template <class Work>
+  void guarded(NeedleLane& lane, const Work& work);
   const Model& model() const { return *loaded_.model; }
 
   const NeedleRequest& request_;
@@ -65,7 +81,7 @@ void NeedleRun::check_lengths() const {
   const std::int64_t most = model().config().max_positions;
   if (request_.allow_beyond_max || most == 0) return;
   for (const NeedleItem& item : plan_.items) {
-    const auto prompt = std::ssize(item.prompt.context) + std::ssize(item.prompt.question);
+    const std::int64_t prompt = std::ssize(item.prompt.context) + std::ssize(item.prompt.question);
     const char* advice = "shorten --lengths, or allow it with --allow-beyond-max";
     if (prompt > most) {
       config_error("the prompt is longer than the model's context: {} > {} ({})", prompt, most,
@@ -78,54 +94,112 @@ void NeedleRun::check_lengths() const {
   }
 }
 
-std::vector<RunRecord> NeedleRun::run() {
-  std::vector<RunRecord> records;
-  for (const ConfiguredPolicy& configured : policies_) {
-    RunRecord record =
-        describe_needle(request_, configured, model(), source_, plan_, *loaded_.backend);
-    if (context_.find_done(record) != nullptr) continue;
-    context_.load(request_);
-    run_policy(configured, record);
-    context_.finish(record);
-    records.push_back(std::move(record));
+std::int64_t NeedleRun::longest_prompt() const {
+  std::int64_t longest = 0;
+  for (const NeedleItem& item : plan_.items) {
+    longest = std::max(longest, std::ssize(item.prompt.context) + std::ssize(item.prompt.question));
   }
+  return longest;
+}
+
+std::vector<NeedleLane> NeedleRun::pending_lanes() const {
+  std::vector<NeedleLane> lanes;
+  for (const ConfiguredPolicy& configured : policies_) {
+    NeedleLane lane;
+    lane.configured = &configured;
+    lane.record = describe_needle(request_, configured, model(), source_, plan_, *loaded_.backend);
+    if (context_.find_done(lane.record) == nullptr) lanes.push_back(std::move(lane));
+  }
+  return lanes;
+}
+
+std::vector<RunRecord> NeedleRun::run() {
+  std::vector<NeedleLane> lanes = pending_lanes();
+  if (lanes.empty()) return {};
+  context_.load(request_);
+  std::vector<const ConfiguredPolicy*> pending;
+  for (const NeedleLane& lane : lanes) pending.push_back(lane.configured);
+  const PromptSharing sharing = share_prompts(model(), *loaded_.backend, request_.session_options(),
+                                              pending, longest_prompt());
+  for (std::size_t i = 0; i < sharing.groups.size(); ++i) {
+    std::vector<NeedleLane*> group;
+    for (const std::size_t lane : sharing.groups[i]) group.push_back(&lanes[lane]);
+    run_lanes(group, sharing.twin_of(i));
+  }
+  std::vector<RunRecord> records;
+  for (NeedleLane& lane : lanes) records.push_back(std::move(lane.record));
   return records;
 }
 
-void NeedleRun::run_policy(const ConfiguredPolicy& configured, RunRecord& record) {
-  run_guarded(record, "accuracy", [&] {
-    NeedleProbe probe(model(), *loaded_.backend, *configured.policy, request_.session_options());
-    NeedleMeasured measured;
-    measured.load_seconds = loaded_.load_seconds;
-    measured.plan_seconds = plan_seconds_;
-    measured.kv_bytes_per_token = model().config().kv_bytes_per_token(request_.kv_dtype);
-    Progress progress(configured.text, "prompts", std::ssize(plan_.items), context_.quiet);
-    for (const NeedleItem& item : plan_.items) {
-      ProbeResult result = probe.ask({.context = item.prompt.context,
-                                      .question = item.prompt.question,
-                                      .reply = item.reply,
-                                      .needles = item.asked,
-                                      .stop_ids = source_.tokenizer->eos_ids(),
-                                      .new_tokens = item.new_tokens,
-                                      .hidden = request_.hidden});
-      measured.answers.push_back(judge_answer(item, std::move(result), *source_.tokenizer));
-      progress.update(std::ssize(measured.answers));
-    }
-    progress.finish();
-    note_warnings(measured, configured, record);
-    add_needle_metrics(measured, record);
-  });
+// A policy that has failed leaves the run; the others go on.
+template <class Work>
+void NeedleRun::guarded(NeedleLane& lane, const Work& work) {
+  if (!run_guarded(lane.record, "accuracy", work)) lane.probe.reset();
 }
 
-void NeedleRun::note_warnings(const NeedleMeasured& measured, const ConfiguredPolicy& configured,
-                              RunRecord& record) const {
+// Items whose context is compressed once stand one behind the other.
+void NeedleRun::run_lanes(const std::vector<NeedleLane*>& lanes, PromptTwin* twin) {
+  const std::string label = lanes.size() == 1 ? lanes[0]->configured->text : "needle";
+  for (NeedleLane* lane : lanes) {
+    lane->record.started_at = utc_now();
+    guarded(*lane, [&] {
+      lane->probe = std::make_unique<NeedleProbe>(
+          model(), *loaded_.backend, *lane->configured->policy, request_.session_options(), twin);
+    });
+  }
+  const std::span<const NeedleItem> items(plan_.items);
+  Progress progress(label, "prompts", std::ssize(items), context_.quiet);
+  for (std::size_t first = 0, end = 0; first < items.size(); first = end) {
+    end = first + 1;
+    while (end < items.size() && items[end].prompt.context == items[first].prompt.context) ++end;
+    for (NeedleLane* lane : lanes) {
+      if (lane->probe == nullptr) continue;
+      guarded(*lane, [&] { ask(*lane, items.subspan(first, end - first)); });
+      if (lanes.size() > 1 && lane->probe != nullptr) lane->probe->release();
+    }
+    progress.update(static_cast<std::int64_t>(end));
+  }
+  progress.finish();
+  for (NeedleLane* lane : lanes) finish(*lane, twin);
+}
+
+void NeedleRun::ask(NeedleLane& lane, std::span<const NeedleItem> items) {
+  for (const NeedleItem& item : items) {
+    ProbeResult result = lane.probe->ask({.context = item.prompt.context,
+                                          .question = item.prompt.question,
+                                          .reply = item.reply,
+                                          .needles = item.asked,
+                                          .stop_ids = source_.tokenizer->eos_ids(),
+                                          .new_tokens = item.new_tokens,
+                                          .hidden = request_.hidden});
+    lane.measured.answers.push_back(judge_answer(item, std::move(result), *source_.tokenizer));
+  }
+}
+
+void NeedleRun::finish(NeedleLane& lane, const PromptTwin* twin) {
+  if (lane.probe != nullptr) {
+    lane.measured.load_seconds = loaded_.load_seconds;
+    lane.measured.plan_seconds = plan_seconds_;
+    lane.measured.twin_seconds = twin != nullptr ? twin->seconds() : 0.0;
+    lane.measured.kv_bytes_per_token = model().config().kv_bytes_per_token(request_.kv_dtype);
+    guarded(lane, [&] {
+      note_warnings(lane, lane.record);
+      add_needle_metrics(lane.measured, lane.record);
+    });
+    lane.probe.reset();
+  }
+  context_.finish(lane.record);
+}
+
+void NeedleRun::note_warnings(const NeedleLane& lane, RunRecord& record) const {
+  const std::vector<NeedleAnswer>& answers = lane.measured.answers;
   std::int64_t evicted = 0;
   std::int64_t repeats = 1;
-  for (const NeedleAnswer& answer : measured.answers) {
+  for (const NeedleAnswer& answer : answers) {
     evicted += answer.probe.evicted;
     repeats = std::max(repeats, answer.item->prompt.haystack_repeats);
   }
-  note_idle(evicted, configured, request_.strict, record);
+  note_idle(evicted, *lane.configured, request_.strict, record);
   if (repeats > 1) {
     record.warnings.push_back(fmt::format(
         "the haystack is shorter than the prompts: its text was begun up to {} times", repeats));
@@ -134,7 +208,7 @@ void NeedleRun::note_warnings(const NeedleMeasured& measured, const ConfiguredPo
   const auto beyond = [&](const NeedleAnswer& answer) {
     return answer.probe.prompt_tokens + answer.item->new_tokens > most;
   };
-  if (most > 0 && std::any_of(measured.answers.begin(), measured.answers.end(), beyond)) {
+  if (most > 0 && std::any_of(answers.begin(), answers.end(), beyond)) {
     record.warnings.push_back(
         fmt::format("prompts and answers are longer than the model's context of {} tokens", most));
   }
@@ -172,8 +246,9 @@ TaskEstimate estimate_needle(const NeedleRequest& request) {
   TaskEstimate estimate;
   const std::int64_t token_bytes =
       read_model_config(request.model).kv_bytes_per_token(request.kv_dtype);
+  const std::int64_t passes = prompt_passes(make_policies(request.policies));
   for (const std::int64_t length : request.lengths) {
-    estimate.tokens += length * prompts * std::ssize(request.policies);
+    estimate.tokens += length * prompts * passes;
     estimate.kv_bytes = std::max(estimate.kv_bytes, length * token_bytes);
   }
   return estimate;

@@ -206,6 +206,7 @@ void add_needle_metrics(const NeedleMeasured& measured, RunRecord& record) {
   record.metrics.push_back(count_metric("tokens_fed", fed, "tokens"));
   record.timings = {{"load", measured.load_seconds},
                     {"plan", measured.plan_seconds},
+                    {"shared_prompts", measured.twin_seconds},
                     {"prompts", prompt_seconds},
                     {"answers", answer_seconds}};
   record.details_json = dump_json(

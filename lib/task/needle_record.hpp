@@ -32,6 +32,7 @@ struct NeedleMeasured {
   std::vector<NeedleAnswer> answers;
   double load_seconds = 0.0;
   double plan_seconds = 0.0;
+  double twin_seconds = 0.0;  // of prompts that policies of the run share
   std::int64_t kv_bytes_per_token = 0;
 };
 

@@ -1,5 +1,5 @@
 // The question task: prompts are compressed by the policy, answers decoded greedily from what it
-// left. Every policy computes its own prompts: most look at the forward itself.
+// left. Policies that can take a prompt from the full cache are asked together, sample by sample.
 #include "task/qa.hpp"
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 #include "report/environment.hpp"
 #include "report/progress.hpp"
 #include "task/policy_list.hpp"
-#include "task/policy_runs.hpp"
+#include "task/prompt_twin.hpp"
 #include "task/qa_record.hpp"
 #include "task/run_record.hpp"
 
@@ -34,6 +34,14 @@ std::int64_t total_prompt_tokens(const QaInput& input) {
   return total;
 }
 
+// One policy of the run, from its configuration to its record.
+struct QaLane {
+  const ConfiguredPolicy* configured = nullptr;
+  RunRecord record;
+  std::unique_ptr<Session> session;  // null once it has failed
+  QaMeasured measured;
+};
+
 class QaRun {
  public:
   QaRun(const QaRequest& request, TaskContext& context);
@@ -43,10 +51,14 @@ class QaRun {
  private:
   void check_lengths();
   void check_memory(const ConfiguredPolicy& configured) const;
-  void run_policy(const ConfiguredPolicy& configured, RunRecord& record);
-  void answer_all(const ConfiguredPolicy& configured, QaMeasured& measured);
-  QaAnswer answer_named(Session& session, const QaItem& item, QaMeasured& measured);
-  QaAnswer answer(Session& session, const QaItem& item, QaMeasured& measured);
+  std::vector<QaLane> pending_lanes();
+  void run_lanes(const std::vector<QaLane*>& lanes, PromptTwin* twin);
+  void ask(QaLane& lane, const QaItem& item, PromptTwin* twin);
+  void finish(QaLane& lane);
+  template <class Work>
+  void guarded(QaLane& lane, const Work& work);
+  void compress(QaLane& lane, const QaItem& item, std::size_t cut, PromptTwin* twin);
+  QaAnswer answer(QaLane& lane, const QaItem& item, PromptTwin* twin);
   std::string text_of(const std::vector<std::int32_t>& ids) const;
   double kept_entries(const KvCache& cache) const;
   std::vector<std::int32_t> stop_ids(const QaDataset& dataset) const;
@@ -85,39 +97,91 @@ void QaRun::check_lengths() {
       longer, input_->items.size(), most));
 }
 
-std::vector<RunRecord> QaRun::run() {
-  return run_full_first(policies_, context_,
-                        {.begin = [&](auto) { context_.load(request_); },
-                         .describe =
-                             [&](const ConfiguredPolicy& policy) {
-                               return describe_qa(request_, *input_, policy, model(),
-                                                  *loaded_.backend);
-                             },
-                         .run = [&](const ConfiguredPolicy& policy,
-                                    RunRecord& record) { run_policy(policy, record); },
-                         .done =
-                             [&](const ConfiguredPolicy& policy, const IndexEntry& entry) {
-                               const auto score = number_in_row(entry, "score");
-                               if (policy.name == "full" && score) full_ = {*score, {}};
-                             }});
+std::vector<QaLane> QaRun::pending_lanes() {
+  std::vector<QaLane> lanes;
+  for (const ConfiguredPolicy& configured : policies_) {
+    QaLane lane;
+    lane.configured = &configured;
+    lane.record = describe_qa(request_, *input_, configured, model(), *loaded_.backend);
+    if (const IndexEntry* done = context_.find_done(lane.record)) {
+      const auto score = number_in_row(*done, "score");
+      if (configured.name == "full" && score) full_ = {*score, {}};
+    } else {
+      lanes.push_back(std::move(lane));
+    }
+  }
+  return lanes;
 }
 
-void QaRun::run_policy(const ConfiguredPolicy& configured, RunRecord& record) {
-  run_guarded(record, "score", [&] {
-    check_memory(configured);
-    reset_peak_rss();
-    QaMeasured measured;
+std::vector<RunRecord> QaRun::run() {
+  std::vector<QaLane> lanes = pending_lanes();
+  if (lanes.empty()) return {};
+  context_.load(request_);
+  std::vector<const ConfiguredPolicy*> pending;
+  for (const QaLane& lane : lanes) pending.push_back(lane.configured);
+  const PromptSharing sharing = share_prompts(model(), *loaded_.backend, request_.session_options(),
+                                              pending, longest_prompt(*input_));
+  for (std::size_t i = 0; i < sharing.groups.size(); ++i) {
+    std::vector<QaLane*> group;
+    for (const std::size_t lane : sharing.groups[i]) group.push_back(&lanes[lane]);
+    run_lanes(group, sharing.twin_of(i));
+  }
+  std::vector<RunRecord> records;
+  for (QaLane& lane : lanes) records.push_back(std::move(lane.record));
+  return records;
+}
+
+// A policy that has failed leaves the run; the others go on.
+template <class Work>
+void QaRun::guarded(QaLane& lane, const Work& work) {
+  if (!run_guarded(lane.record, "score", work)) lane.session.reset();
+}
+
+void QaRun::run_lanes(const std::vector<QaLane*>& lanes, PromptTwin* twin) {
+  const std::string label = lanes.size() == 1 ? lanes[0]->configured->text : "qa";
+  reset_peak_rss();
+  for (QaLane* lane : lanes) {
+    lane->record.started_at = utc_now();
+    guarded(*lane, [&] {
+      check_memory(*lane->configured);
+      lane->session = std::make_unique<Session>(
+          model(), *loaded_.backend, *lane->configured->policy, request_.session_options());
+    });
+  }
+  Progress progress(label, "tok", total_prompt_tokens(*input_), context_.quiet);
+  std::int64_t done = 0;
+  for (const QaItem& item : input_->items) {
+    for (QaLane* lane : lanes) {
+      if (lane->session == nullptr) continue;
+      guarded(*lane, [&] { ask(*lane, item, twin); });
+      if (lanes.size() > 1 && lane->session != nullptr) lane->session->release();
+    }
+    done += static_cast<std::int64_t>(item.ids.size());
+    progress.update(done);
+  }
+  progress.finish();
+  for (QaLane* lane : lanes) finish(*lane);
+}
+
+void QaRun::finish(QaLane& lane) {
+  if (lane.session != nullptr) {
+    QaMeasured& measured = lane.measured;
     measured.kivi = request_.kivi.has_value();
     measured.load_seconds = loaded_.load_seconds;
     measured.tokenize_seconds = tokenize_seconds_;
-    answer_all(configured, measured);
-    note_idle(measured.evicted, configured, request_.strict, record);
-    if (request_.kivi && measured.quantised_rows == 0) {
-      record.warnings.emplace_back(kNothingQuantised);
-    }
-    if (configured.name == "full") full_ = {qa_score(measured.answers), measured.answers};
-    add_qa_metrics(measured, full_, record);
-  });
+    guarded(lane, [&] {
+      note_idle(measured.evicted, *lane.configured, request_.strict, lane.record);
+      if (request_.kivi && measured.quantised_rows == 0) {
+        lane.record.warnings.emplace_back(kNothingQuantised);
+      }
+      if (lane.configured->name == "full") {
+        full_ = {qa_score(measured.answers), measured.answers};
+      }
+      add_qa_metrics(measured, full_, lane.record);
+    });
+    lane.session.reset();
+  }
+  context_.finish(lane.record);
 }
 
 // A prompt is held whole until it is compressed: refuse what cannot fit, before it is tried.
@@ -129,59 +193,67 @@ void QaRun::check_memory(const ConfiguredPolicy& configured) const {
   check_fits(needed, fmt::format("the cache of a prompt of {} tokens needs", longest));
 }
 
-void QaRun::answer_all(const ConfiguredPolicy& configured, QaMeasured& measured) {
-  Session session(model(), *loaded_.backend, *configured.policy, request_.session_options());
-  Progress progress(configured.text, "tok", total_prompt_tokens(*input_), context_.quiet);
-  std::int64_t done = 0;
-  for (const QaItem& item : input_->items) {
-    QaAnswer found = answer_named(session, item, measured);
+// What stops one sample names it.
+void QaRun::ask(QaLane& lane, const QaItem& item, PromptTwin* twin) {
+  try {
+    QaAnswer found = answer(lane, item, twin);
     found.score = best_score(*item.dataset->metric, item.dataset->scored_part(found.output),
                              item.sample->answers, item.sample->classes);
-    measured.answers.push_back(std::move(found));
-    measured.evicted += session.evicted_entries();
-    measured.ties_at_cut += session.ties_at_cut();
-    measured.quantised_rows += session.cache().quantised_rows();
-    measured.kv_bytes_peak = std::max(measured.kv_bytes_peak, session.cache().peak_live_bytes());
-    done += static_cast<std::int64_t>(item.ids.size());
-    progress.update(done);
-  }
-}
-
-// What stops one sample names it.
-QaAnswer QaRun::answer_named(Session& session, const QaItem& item, QaMeasured& measured) {
-  try {
-    return answer(session, item, measured);
+    lane.measured.answers.push_back(std::move(found));
   } catch (const Error& error) {
     throw Error(error.exit_code(), fmt::format("{}: {}", item.sample->where, error.what()));
   }
+  const Session& session = *lane.session;
+  QaMeasured& measured = lane.measured;
+  measured.evicted += session.evicted_entries();
+  measured.ties_at_cut += session.ties_at_cut();
+  measured.quantised_rows += session.cache().quantised_rows();
+  measured.kv_bytes_peak = std::max(measured.kv_bytes_peak, session.cache().peak_live_bytes());
 }
 
-QaAnswer QaRun::answer(Session& session, const QaItem& item, QaMeasured& measured) {
+// The first `cut` ids of the prompt. A pass that is shared counts for each policy.
+void QaRun::compress(QaLane& lane, const QaItem& item, std::size_t cut, PromptTwin* twin) {
   const std::span<const std::int32_t> ids(item.ids);
-  const std::size_t cut = request_.question_hidden ? item.question_begin : ids.size();
   const std::span<const std::int32_t> question = ids.subspan(cut);
   std::vector<std::int32_t> future(question.begin(), question.end());
   future.insert(future.end(), item.answer.begin(), item.answer.end());
+  const auto text_tokens = static_cast<std::int64_t>(ids.size()) + item.dataset->max_new_tokens;
+  double shared_seconds = 0.0;
+  Session* source = nullptr;
+  if (twin != nullptr) {
+    source = &twin->after(ids.first(cut), text_tokens);
+    shared_seconds = twin->last_seconds();
+  }
+  const auto start = Clock::now();
+  lane.session->begin(text_tokens);
+  if (source != nullptr) {
+    lane.session->prefill_from(*source, ids.first(cut), future);
+  } else {
+    lane.session->prefill(ids.first(cut), {}, {}, future);
+  }
+  lane.measured.prefill_seconds += seconds_since(start) + shared_seconds;
+  lane.measured.prefill_tokens += static_cast<std::int64_t>(cut);
+}
 
+QaAnswer QaRun::answer(QaLane& lane, const QaItem& item, PromptTwin* twin) {
+  const std::size_t cut = request_.question_hidden ? item.question_begin : item.ids.size();
+  const auto question = std::span<const std::int32_t>(item.ids).subspan(cut);
+  compress(lane, item, cut, twin);
+  Session& session = *lane.session;
   QaAnswer found;
   found.item = &item;
-  session.begin(static_cast<std::int64_t>(ids.size()) + item.dataset->max_new_tokens);
-  auto start = Clock::now();
-  session.prefill(ids.first(cut), {}, {}, future);
-  measured.prefill_seconds += seconds_since(start);
-  measured.prefill_tokens += static_cast<std::int64_t>(cut);
   found.kept = kept_entries(session.cache());
 
-  start = Clock::now();
+  const auto start = Clock::now();
   if (!question.empty()) session.feed(question);
   const std::vector<std::int32_t> stops = stop_ids(*item.dataset);
   const Generation generation =
       generate_greedy(session, {.max_new_tokens = item.dataset->max_new_tokens,
                                 .stop_ids = stops,
                                 .min_new_tokens = item.dataset->stop_at_newline ? 1 : 0});
-  measured.decode_seconds += seconds_since(start);
+  lane.measured.decode_seconds += seconds_since(start);
   found.generated = static_cast<std::int64_t>(generation.ids.size());
-  measured.decode_tokens += static_cast<std::int64_t>(question.size()) + found.generated;
+  lane.measured.decode_tokens += static_cast<std::int64_t>(question.size()) + found.generated;
   found.stopped = generation.stopped;
   found.output = text_of(generation.ids);
   return found;
@@ -241,9 +313,7 @@ TaskEstimate estimate_qa(const QaRequest& request) {
     tokens += static_cast<std::int64_t>(item.ids.size()) + item.dataset->max_new_tokens;
   }
   TaskEstimate estimate;
-  for (const ConfiguredPolicy& configured : make_policies(request.policies)) {
-    estimate.tokens += tokens * configured.policy->traits().recompute_length.value_or(1);
-  }
+  estimate.tokens = tokens * prompt_passes(make_policies(request.policies));
   estimate.kv_bytes = longest_prompt(*input) * token_bytes;
   return estimate;
 }

@@ -169,6 +169,71 @@ TEST_CASE("needle: a context fed once gives the answers of one fed for each ques
   }
 }
 
+TEST_CASE("needle: policies that share prompts answer, bit for bit, as each alone") {
+  const Fixture fixture;
+  const std::vector<std::string> texts{"full",
+                                       "snapkv:capacity=64,window=8",
+                                       "window40",
+                                       "h2o:heavy=30,recent=30",
+                                       "expected_attention:keep=0.4",
+                                       "oracle:capacity=60",
+                                       "sink4+60",
+                                       "tova:capacity=60",
+                                       "kvzip:capacity=64",
+                                       "h2o:heavy=30,recent=30,timing=prefill",
+                                       "criticalkv:capacity=60",
+                                       "knorm:capacity=60,timing=chunked",
+                                       "tova:capacity=60,positions=cache_index",
+                                       "recompute90"};
+  NeedleRequest request = fixture.request(texts);
+  request.lengths = {320, 370};
+  request.depths = {0.1, 0.6};
+  request.templates = {"passkey", "multi_query"};
+  request.repeats = 2;
+  request.chunk = 128;
+  request.seed = 4;
+  for (const bool hidden : {false, true}) {
+    CAPTURE(hidden);
+    request.hidden = hidden;
+    request.policies = texts;
+    const auto together = run(request);
+    REQUIRE(together.size() == texts.size());
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      CAPTURE(texts[i]);
+      request.policies = {texts[i]};
+      const RunRecord alone = run(request)[0];
+      REQUIRE_MESSAGE(alone.ok, alone.reason);
+      CHECK(together[i].policy == texts[i]);
+      CHECK(together[i].config_hash == alone.config_hash);
+      CHECK(together[i].warnings == alone.warnings);
+      CHECK(together[i].details_json == alone.details_json);
+      REQUIRE(together[i].metrics.size() == alone.metrics.size());
+      for (std::size_t m = 0; m < alone.metrics.size(); ++m) {
+        CAPTURE(alone.metrics[m].name);
+        CHECK(together[i].metrics[m].value == alone.metrics[m].value);
+        CHECK(together[i].metrics[m].standard_error == alone.metrics[m].standard_error);
+      }
+    }
+  }
+}
+
+TEST_CASE("needle: a policy that fails leaves the others their prompts") {
+  const Fixture fixture;
+  NeedleRequest request =
+      fixture.request({"full", "snapkv:keep=0.01,window=32", "knorm:capacity=60", "window16"});
+  request.lengths = {320};
+  const auto records = run(request);
+  REQUIRE(records.size() == 4);
+  CHECK(test::contains(records[1].reason, "always stay"));
+  CHECK_FALSE(records[1].ok);
+  for (const std::size_t i : {0, 2, 3}) CHECK(records[i].ok);
+  request.strict = true;
+  request.policies = {"window4000", "full", "knorm:capacity=400", "knorm:capacity=60"};
+  const auto strict = run(request);
+  for (const std::size_t i : {0, 2}) CHECK(test::contains(strict[i].reason, "evicted nothing"));
+  for (const std::size_t i : {1, 3}) CHECK(strict[i].ok);
+}
+
 TEST_CASE("needle: a stop id ends the answer, leading newlines do not") {
   const Fixture fixture;
   const auto backend = make_backend("cpu", 1);

@@ -328,6 +328,39 @@ TEST_CASE("qa: a hidden question changes nothing for full, and what others keep"
   CHECK(details(seen[1])["samples"] != details(hidden[1])["samples"]);
 }
 
+TEST_CASE("qa: policies that share prompts answer, bit for bit, as each alone") {
+  const std::vector<std::string> texts{"window64",
+                                       "snapkv:capacity=64,window=8",
+                                       "full",
+                                       "h2o:heavy=30,recent=30",
+                                       "expected_attention:keep=0.4",
+                                       "oracle:capacity=60",
+                                       "tova:capacity=60,timing=prefill"};
+  QaRequest request = request_for(texts);
+  request.samples = 2;
+  for (const bool hidden : {false, true}) {
+    CAPTURE(hidden);
+    request.question_hidden = hidden;
+    request.policies = texts;
+    const auto together = run(request);
+    REQUIRE(together.size() == texts.size());
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      CAPTURE(texts[i]);
+      request.policies = {texts[i]};
+      const RunRecord alone = run(request)[0];
+      REQUIRE_MESSAGE(alone.ok, alone.reason);
+      CHECK(together[i].policy == texts[i]);
+      CHECK(together[i].config_hash == alone.config_hash);
+      CHECK(together[i].details_json == alone.details_json);
+      CHECK(find_metric(together[i], "score_minus_full")->value.has_value());
+      for (const char* name : {"score", "kept_mean", "kv_bytes_peak", "evictions", "ties_at_cut"}) {
+        CAPTURE(name);
+        CHECK(metric(together[i], name) == metric(alone, name));
+      }
+    }
+  }
+}
+
 TEST_CASE("qa: done runs are left out, and full's score is still compared with") {
   const test::TempDir folder;
   RecordStore store(folder.path());
