@@ -118,6 +118,7 @@ std::vector<RunRecord> NeedleRun::run() {
   if (lanes.empty()) return {};
   context_.load(request_);
   std::vector<const ConfiguredPolicy*> pending;
+  pending.reserve(lanes.size());
   for (const NeedleLane& lane : lanes) pending.push_back(lane.configured);
   const PromptSharing sharing = share_prompts(model(), *loaded_.backend, request_.session_options(),
                                               pending, longest_prompt());
@@ -127,6 +128,7 @@ std::vector<RunRecord> NeedleRun::run() {
     run_lanes(group, sharing.twin_of(i));
   }
   std::vector<RunRecord> records;
+  records.reserve(lanes.size());
   for (NeedleLane& lane : lanes) records.push_back(std::move(lane.record));
   return records;
 }

@@ -49,7 +49,8 @@ PromptSharing share_prompts(const Model& model, Backend& backend, const SessionO
   PromptSharing sharing;
   std::vector<std::size_t> order(policies.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_partition(order, [&](std::size_t i) { return policies[i]->name == "full"; });
+  std::stable_partition(order.begin(), order.end(),
+                        [&](std::size_t i) { return policies[i]->name == "full"; });
   const std::int64_t needed =
       2 * longest_prompt * model.config().kv_bytes_per_token(options.kv_dtype);
   const std::int64_t limit = usable_memory_bytes();
