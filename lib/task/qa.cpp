@@ -60,7 +60,6 @@ class QaRun {
   void compress(QaLane& lane, const QaItem& item, std::size_t cut, PromptTwin* twin);
   QaAnswer answer(QaLane& lane, const QaItem& item, PromptTwin* twin);
   std::string text_of(const std::vector<std::int32_t>& ids) const;
-  double kept_entries(const KvCache& cache) const;
   std::vector<std::int32_t> stop_ids(const QaDataset& dataset) const;
   const Model& model() const { return *loaded_.model; }
 
@@ -244,7 +243,7 @@ QaAnswer QaRun::answer(QaLane& lane, const QaItem& item, PromptTwin* twin) {
   Session& session = *lane.session;
   QaAnswer found;
   found.item = &item;
-  found.kept = kept_entries(session.cache());
+  found.kept = session.cache().mean_length();
 
   const auto start = Clock::now();
   if (!question.empty()) session.feed(question);
@@ -269,17 +268,6 @@ std::string QaRun::text_of(const std::vector<std::int32_t>& ids) const {
   std::copy_if(ids.begin(), ids.end(), std::back_inserter(spelled),
                [&](std::int32_t id) { return id < known; });
   return input_->tokenizer->decode(spelled, /*skip_special=*/true);
-}
-
-double QaRun::kept_entries(const KvCache& cache) const {
-  const ModelConfig& config = model().config();
-  std::int64_t entries = 0;
-  for (std::int64_t layer = 0; layer < config.n_layers; ++layer) {
-    for (std::int64_t kv_head = 0; kv_head < config.n_kv_heads; ++kv_head) {
-      entries += cache.length(layer, kv_head);
-    }
-  }
-  return static_cast<double>(entries) / static_cast<double>(config.n_layers * config.n_kv_heads);
 }
 
 // The model's, the tokenizer's and, where the dataset says so, the token of a line break.
